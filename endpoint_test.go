@@ -108,7 +108,7 @@ func TestEndpointWrong(t *testing.T) {
 	var reported []string
 	notice.SetErrorHandler(func(err error) { reported = append(reported, err.Error()) })
 	defer func() { notice.SetErrorHandler(nil) }()
-	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", filepath.Join(t.TempDir(), "a.et"))
+	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", hosttest.Path(t, "a.et"))
 	for endpoint, token := range map[string]string{"http://x:1": "", "tcp://x:": "", "tcp://localhost:1": "short"} {
 		reported = nil
 		t.Setenv("OTEL_EXPORTER_ENTRACE_ENDPOINT", endpoint)

@@ -21,7 +21,7 @@ import (
 // TestHostileServiceName checks that the trace is in its folder for any name of the service, and that
 // services with different names have different files.
 func TestHostileServiceName(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "in")
+	dir := hosttest.Path(t, "in")
 	must(t, os.Mkdir(dir, 0o700))
 	seen := make(map[string]string)
 	for _, service := range []string{

@@ -24,6 +24,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/view"
@@ -33,7 +34,7 @@ import (
 // the test restores os.Stderr and slog's default.
 func stderr(t *testing.T) func() string {
 	t.Helper()
-	f, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	f, err := os.Create(hosttest.Path(t, "stderr"))
 	must(t, err)
 	before, logger, flags, out := os.Stderr, slog.Default(), log.Flags(), log.Writer()
 	os.Stderr = f

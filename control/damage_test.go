@@ -160,7 +160,7 @@ func TestNotRings(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
 	must(t, os.Mkdir(filepath.Join(dir, "ring-folder.ring"), 0o700))
-	outside := filepath.Join(t.TempDir(), name)
+	outside := hosttest.Path(t, name)
 	must(t, os.WriteFile(outside, whole, 0o600))
 	must(t, os.Symlink(outside, filepath.Join(dir, "ring-link.ring")))
 	inTime(t, "it", func() {

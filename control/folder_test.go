@@ -146,7 +146,7 @@ func TestFolderBytesAndAge(t *testing.T) {
 // had an entry. No trace is made of this file.
 func TestFolderNothingYet(t *testing.T) {
 	dir := t.TempDir()
-	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "20261120T212712.021345Z-host-1-0001-x.et"), &recorder.Options{Durability: recorder.DurabilityWriteThrough})
+	rec := tracetest.CreateAt(t, hosttest.Path(t, "20261120T212712.021345Z-host-1-0001-x.et"), &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 	data := tracetest.ReadFile(t, rec.StreamPath())
 	must(t, os.WriteFile(filepath.Join(dir, filepath.Base(rec.StreamPath())), data, 0o600))
 	must(t, rec.Close(t.Context()))

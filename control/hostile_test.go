@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/flightrecorder"
 	"github.com/entrace-go/entrace/internal/write/inside"
@@ -116,7 +117,7 @@ func TestHostileExit(t *testing.T) {
 // begins.
 func TestHostileFeedback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := filepath.Join(t.TempDir(), "traces")
+		dir := hosttest.Path(t, "traces")
 		cfg := hostile(dir)
 		cfg.Ring.Persist = false
 		cfg.Traces[0].On = onError()
@@ -218,7 +219,7 @@ func TestHostileCrashText(t *testing.T) {
 	must(t, err)
 	_, err = io.Copy(out, in)
 	must(t, errors.Join(err, out.Close()))
-	secret := filepath.Join(t.TempDir(), "secret")
+	secret := hosttest.Path(t, "secret")
 	must(t, os.WriteFile(secret, []byte("a secret"), 0o600))
 	must(t, os.Symlink(secret, strings.TrimSuffix(left, ".ring")+".crash"))
 	crashes, _, err := recovered(dir)

@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/ring"
@@ -93,7 +94,7 @@ func TestKeepALongStream(t *testing.T) {
 // deadRing writes to dir the ring of a dead process. All its records have the time at.
 func deadRing(t *testing.T, dir string, v format.Version, at time.Time, records int) (name string) {
 	t.Helper()
-	from := filepath.Join(t.TempDir(), "x.ring")
+	from := hosttest.Path(t, "x.ring")
 	g, err := ring.New(&ring.Options{Path: from, Dir: filepath.Dir(from), Bytes: 4 << 20, Version: v})
 	must(t, err)
 	g.SetBuffered(record.Providers(control.Logs))
@@ -121,7 +122,7 @@ func copyFile(t *testing.T, from, to string) {
 func deadStream(t *testing.T, dir string, at time.Time, records int) (et string) {
 	t.Helper()
 	name := at.UTC().Format("20060102T150405.000000Z") + "-host-7-0001-deep"
-	from := filepath.Join(t.TempDir(), name)
+	from := hosttest.Path(t, name)
 	rec := tracetest.CreateAt(t, from+".et", &recorder.Options{BufferDir: filepath.Dir(from)})
 	for range records {
 		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("why it died"), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}}))
@@ -183,7 +184,7 @@ func TestRingStaysUnlessItsTraceIsOnDisk(t *testing.T) {
 	t.Run("done already", func(t *testing.T) {
 		dir := t.TempDir()
 		ring := deadRing(t, dir, format.V1, at, 7)
-		again := filepath.Join(t.TempDir(), "ring")
+		again := hosttest.Path(t, "ring")
 		copyFile(t, ring, again)
 		_, _, err := recovered(dir)
 		must(t, err)
@@ -195,7 +196,7 @@ func TestRingStaysUnlessItsTraceIsOnDisk(t *testing.T) {
 		}
 		wantFile(t, ring, false)
 	})
-	for _, v := range []format.Version{format.V1, format.V2} {
+	for _, v := range tracetest.BothVersions {
 		t.Run(fmt.Sprintf("its head is lost, version %d", v), func(t *testing.T) {
 			dir := t.TempDir()
 			ring := deadRing(t, dir, v, at, 7)

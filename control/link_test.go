@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
@@ -195,7 +196,7 @@ func TestEveryLink(t *testing.T) {
 	}
 	snapshot := control.TraceConfig{Name: "snapshot", Providers: all | control.Goroutines | control.ExecTrace, On: onAPI("snapshot")}
 	narrow := control.TraceConfig{Name: "narrow", Providers: control.Logs, Scope: "trace", On: onAPI("narrow")}
-	for _, version := range []format.Version{format.V1, format.V2} {
+	for _, version := range tracetest.BothVersions {
 		t.Run(fmt.Sprint("version ", version), func(t *testing.T) {
 			r := newRig(t, control.Options{Config: base(t.TempDir(), all, stream, snapshot, narrow), Version: version})
 			ctx, open := r.tracer.Start(t.Context(), "open")
@@ -273,7 +274,7 @@ func TestEveryLinkFinds(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			name := filepath.Join(t.TempDir(), "x.et")
+			name := hosttest.Path(t, "x.et")
 			rec := tracetest.CreateAt(t, name, nil)
 			must(t, tt.fill(rec))
 			must(t, rec.Close(t.Context()))

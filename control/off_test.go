@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -109,7 +108,7 @@ func off(dir string) error {
 
 // TestOffOpensNoFile checks that a program which records nothing makes no file. It uses strace if possible.
 func TestOffOpensNoFile(t *testing.T) {
-	dir, calls := t.TempDir(), filepath.Join(t.TempDir(), "calls")
+	dir, calls := t.TempDir(), hosttest.Path(t, "calls")
 	exe, err := os.Executable()
 	must(t, err)
 	run := func(name string, args ...string) (string, error) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/control/filesource"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // A configFile is the file of a configuration that changes during a test.
@@ -23,7 +23,7 @@ type configFile struct {
 }
 
 func newConfigFile(t testing.TB) *configFile {
-	return &configFile{t: t, path: filepath.Join(t.TempDir(), "control.yaml"), dir: t.TempDir()}
+	return &configFile{t: t, path: hosttest.Path(t, "control.yaml"), dir: t.TempDir()}
 }
 
 func (f *configFile) source() control.Source {

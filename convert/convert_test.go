@@ -60,14 +60,14 @@ func stream(t testing.TB, in []byte, to format.StorageFormat, v format.Version) 
 // TestFormatsOfOneVersion converts each of the crate's files to each of the other formats. The files have the same
 // trace, so the result must be equal to the crate's file.
 func TestFormatsOfOneVersion(t *testing.T) {
-	for _, v := range []format.Version{format.V1, format.V2} {
+	for _, v := range tracetest.BothVersions {
 		for _, from := range formats {
 			for _, to := range formats {
 				want := read(t, fixture(v, to))
 				if got := stream(t, read(t, fixture(v, from)), to, 0); !bytes.Equal(got, want) {
 					t.Errorf("version %d, stream of %v to %v differs from the crate's", v, from, to)
 				}
-				out := filepath.Join(t.TempDir(), "out")
+				out := hosttest.Path(t, "out")
 				must(t, encodeFile(t.Context(), fixture(v, from), out, convert.Format(to.String()), nil))
 				if !bytes.Equal(read(t, out), want) {
 					t.Errorf("version %d, file of %v to %v differs from the crate's", v, from, to)
@@ -79,7 +79,7 @@ func TestFormatsOfOneVersion(t *testing.T) {
 
 // TestSizes converts traces there and back. Their offsets and ids need every possible number of bytes.
 func TestSizes(t *testing.T) {
-	for _, v := range []format.Version{format.V1, format.V2} {
+	for _, v := range tracetest.BothVersions {
 		iet := wire.AppendMagic(nil, v, format.IET)
 		for n := range 1000 {
 			e := format.Root()
@@ -130,10 +130,10 @@ func TestVersions(t *testing.T) {
 func TestTornInput(t *testing.T) {
 	for _, from := range formats {
 		whole := read(t, fixture(format.V1, from))
-		in := filepath.Join(t.TempDir(), "in")
+		in := hosttest.Path(t, "in")
 		must(t, os.WriteFile(in, whole[:len(whole)-3], 0o600))
 		for _, to := range formats {
-			out := filepath.Join(t.TempDir(), "out")
+			out := hosttest.Path(t, "out")
 			expect.Is(t, encodeFile(t.Context(), in, out, convert.Format(to.String()), nil), format.ErrTruncated, "%v to %v", from, to)
 			f, err := format.Open(out, nil)
 			if err != nil {
@@ -154,10 +154,10 @@ func TestCorruptInput(t *testing.T) {
 	for _, from := range formats {
 		b := read(t, fixture(format.V1, from))
 		copy(b[len(b)/5:], bytes.Repeat([]byte{0xff}, 300))
-		in := filepath.Join(t.TempDir(), "in")
+		in := hosttest.Path(t, "in")
 		must(t, os.WriteFile(in, b, 0o600))
 		for _, to := range formats {
-			out := filepath.Join(t.TempDir(), "out")
+			out := hosttest.Path(t, "out")
 			err := encodeFile(t.Context(), in, out, convert.Format(to.String()), nil)
 			_, damaged := errors.AsType[*convert.DamageError](err)
 			if _, corrupt := errors.AsType[*format.CorruptError](err); !damaged || !corrupt {
@@ -247,7 +247,7 @@ func TestReplace(t *testing.T) {
 func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	out := filepath.Join(t.TempDir(), "out.et")
+	out := hosttest.Path(t, "out.et")
 	err := encodeFile(ctx, fixture(format.V1, format.IET), out, convert.ET, nil)
 	expect.Is(t, err, context.Canceled, "File")
 	expect.Len(t, hosttest.Names(t, filepath.Dir(out)), 0, "the folder has")
@@ -282,7 +282,7 @@ func TestStreamWriteFails(t *testing.T) {
 func BenchmarkStream(b *testing.B) {
 	in := read(b, fixture(format.V1, format.IET))
 	for _, to := range formats {
-		for _, v := range []format.Version{format.V1, format.V2} {
+		for _, v := range tracetest.BothVersions {
 			b.Run(fmt.Sprintf("to=%v/version=%d", to, v), func(b *testing.B) {
 				b.ReportAllocs()
 				b.SetBytes(int64(len(in)))
@@ -314,7 +314,7 @@ func TestReplaceNoRecording(t *testing.T) {
 
 // TestConvertRoundTrip converts traces of many sizes to each format and back.
 func TestConvertRoundTrip(t *testing.T) {
-	for _, v := range []format.Version{format.V1, format.V2} {
+	for _, v := range tracetest.BothVersions {
 		var sizes []int
 		for n := range 40 {
 			sizes = append(sizes, n)

@@ -3,7 +3,6 @@ package convert_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -72,7 +72,7 @@ func TestLastEndWithoutDuration(t *testing.T) {
 	}
 	check("the file", tr.View())
 	for format, write := range outputs(t, tr) {
-		out := filepath.Join(t.TempDir(), "out")
+		out := hosttest.Path(t, "out")
 		must(t, os.WriteFile(out, write(), 0o600))
 		read, err := convert.Open(t.Context(), []string{out}, &convert.OpenOptions{From: convert.Format(strings.Fields(format)[0])})
 		must(t, err)

@@ -77,7 +77,7 @@ func TestDamagedInput(t *testing.T) {
 					}
 					return x.err
 				}})
-				out := filepath.Join(t.TempDir(), "out.et")
+				out := hosttest.Path(t, "out.et")
 				tr, err := Open(ctx, []string{in}, &OpenOptions{From: "test", Once: once})
 				if tr != nil {
 					err = errors.Join(err, tr.EncodeFile(ctx, out, ET, nil), tr.Close())

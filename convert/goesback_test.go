@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // TestForeignFileGoesBack converts the samples of each format to an ET, and the ET to every format. The result must
@@ -33,7 +34,7 @@ func TestForeignFileGoesBack(t *testing.T) {
 	}
 	for _, name := range samples {
 		direct := opened(t, nil, name)
-		et := filepath.Join(t.TempDir(), "a.et")
+		et := hosttest.Path(t, "a.et")
 		must(t, direct.EncodeFile(t.Context(), et, convert.ET, nil))
 		over := opened(t, nil, et)
 		for _, f := range convert.Formats() {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -85,7 +85,7 @@ func merge(t *testing.T, v format.Version, files ...*format.File) (string, *view
 		names = append(names, f.Name())
 	}
 	must(t, opened(t, nil, names...).Encode(t.Context(), &b, convert.ET, &convert.Options{Version: v}))
-	file := filepath.Join(t.TempDir(), "merged.et")
+	file := hosttest.Path(t, "merged.et")
 	must(t, os.WriteFile(file, b.Bytes(), 0o600))
 	merged := openFile(t, file)
 	var show func(id uint32) string
@@ -131,7 +131,7 @@ func TestMerge(t *testing.T) {
 	const want = "root(client(call[trace_id](retry second try(tried))) " +
 		"server(serve[trace_id parent_span_id](query served) stranger[trace_id parent_span_id] of another trace[trace_id parent_span_id]) other(said[trace_id] alone[trace_id]) " +
 		"entrace.end entrace.end entrace.end entrace.end)"
-	for _, v := range []format.Version{format.V1, format.V2} {
+	for _, v := range tracetest.BothVersions {
 		parts := map[string]*format.File{"client": service(t, v, "client", client), "server": service(t, 3-v, "server", server), "other": service(t, v, "other", other), "again": service(t, 3-v, "client", again)}
 		got, _ := merge(t, v, parts["client"], parts["server"], parts["other"], parts["again"])
 		got = sortMarks(got)
@@ -167,7 +167,7 @@ func words(s string) string {
 // recorded returns a file that the exporter has written for a service.
 func recorded(t *testing.T, v format.Version, name string) *format.File {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), name+".et")
+	file := hosttest.Path(t, name+".et")
 	exp, err := exporter.New(exporter.WithPath(file), exporter.WithRecorderOptions(recorder.Options{Version: v}))
 	must(t, err)
 	// The exporter writes otel.json and the schema URL after these attributes.
@@ -227,7 +227,7 @@ func TestMergeSame(t *testing.T) {
 // complete recording.
 func TestMergeEmpty(t *testing.T) {
 	a := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}})
-	file := filepath.Join(t.TempDir(), "empty.iet")
+	file := hosttest.Path(t, "empty.iet")
 	must(t, os.WriteFile(file, []byte("\x00ENTRACE\x01\x01"), 0o600))
 	for _, files := range [][]*format.File{{a, openFile(t, file)}, {openFile(t, file), a}} {
 		got, _ := merge(t, format.V1, files...)

@@ -20,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/redact"
@@ -153,7 +154,7 @@ func TestOpenFolder(t *testing.T) {
 func TestOpenDamaged(t *testing.T) {
 	f := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}, {name: "b", span: 2, at: 2, below: -1}})
 	b := read(t, f.Name())
-	name := filepath.Join(t.TempDir(), "bad.et")
+	name := hosttest.Path(t, "bad.et")
 	at := bytes.LastIndex(b, []byte("\x01b\x00")) + 2 // length of b's target
 	b[at] = 255
 	must(t, os.WriteFile(name, b, 0o600))
@@ -195,7 +196,7 @@ func TestOpenCompressedDamaged(t *testing.T) {
 		"garbage":  {append(bytes.Clone(whole), "garbage behind it"...), gzip.ErrHeader, f.Len()},
 		"damaged":  {packed(bad), nil, 3},
 	} {
-		name := filepath.Join(t.TempDir(), "x.et.gz")
+		name := hosttest.Path(t, "x.et.gz")
 		must(t, os.WriteFile(name, x.b, 0o600))
 		for _, from := range []convert.Format{"", "et"} {
 			tr := opened(t, &convert.OpenOptions{From: from}, name)
@@ -211,7 +212,7 @@ func TestOpenCompressedDamaged(t *testing.T) {
 
 // TestOpenBomb checks that compressed input is read up to 256 times its size, and that the rest is reported.
 func TestOpenBomb(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "x.jsonl.zst")
+	name := hosttest.Path(t, "x.jsonl.zst")
 	z, err := zstd.NewWriter(nil)
 	must(t, err)
 	line := `{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"00000000000000000000000000000001","spanId":"0000000000000001","name":"a"}]}]}]}` + "\n"
@@ -226,7 +227,7 @@ func TestOpenBomb(t *testing.T) {
 // TestReplacedRedacted opens a file without its secrets, and replaces the file by a new one, which often gets the number
 // of a removed file.
 func TestReplacedRedacted(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "app.iet")
+	name := hosttest.Path(t, "app.iet")
 	must(t, os.WriteFile(name, encodeTrace(t, name), 0o600))
 	if runtime.GOOS == "windows" {
 		t.Skip("a file that is open is not replaced")
@@ -311,7 +312,7 @@ func TestOpenFolderSaysWhatItLeavesOut(t *testing.T) {
 // TestProgressOfLargeFile opens a file that is mapped, and a smaller one that is not.
 func TestProgressOfLargeFile(t *testing.T) {
 	for _, n := range []int{100, 20_000} {
-		name := filepath.Join(t.TempDir(), "in.jsonl")
+		name := hosttest.Path(t, "in.jsonl")
 		line := `{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","name":"n"}]}]}]}` + "\n"
 		must(t, os.WriteFile(name, []byte(strings.Repeat(line, n)), 0o600))
 		var last, size int64

@@ -20,7 +20,7 @@ import (
 // panicking calls fn, which must panic, and checks that no file is left behind.
 func panicking(t *testing.T, fn func(in, out string) error) {
 	t.Helper()
-	in, dir, temp := filepath.Join(t.TempDir(), "in.iet"), t.TempDir(), t.TempDir()
+	in, dir, temp := hosttest.Path(t, "in.iet"), t.TempDir(), t.TempDir()
 	b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 	for range 5000 { // enough to call Progress
 		b = format.AppendTraceEntry(b, format.V1, tracetest.Log("m"))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -100,7 +101,7 @@ func TestRowsKeepTheirService(t *testing.T) {
 		check("a selection", part)
 		for what, from := range map[string]*convert.Trace{"the files": tr, "a selection of them": part} {
 			for name, write := range outputs(t, from) {
-				out := filepath.Join(t.TempDir(), "out")
+				out := hosttest.Path(t, "out")
 				must(t, os.WriteFile(out, write(), 0o600))
 				read, err := convert.Open(t.Context(), []string{out}, &convert.OpenOptions{From: convert.Format(strings.Fields(name)[0])})
 				must(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/internal/write/inside"
@@ -136,7 +137,7 @@ func TestStateSaysWhySnapshotExists(t *testing.T) {
 		{"http", "stream", "ended (http: GET hangs)"},
 		{"crash", "", "killed, recovered (crash: GET hangs)"},
 	} {
-		rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "a.et"), nil)
+		rec := tracetest.CreateAt(t, hosttest.Path(t, "a.et"), nil)
 		e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Level: format.LevelInfo}}
 		for _, a := range [][2]string{{"trigger", x.trigger}, {"reason", "GET hangs"}, {"mode", x.mode}} {
 			e.Add(a[0], format.StringValue(a[1]))
@@ -214,7 +215,7 @@ func TestStateSaysWhyProgramDied(t *testing.T) {
 // TestStateOfGrowingFileIsCheap checks that a row is read only once for the state, even if many rows are below the
 // root.
 func TestStateOfGrowingFileIsCheap(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "app.iet")
+	name := hosttest.Path(t, "app.iet")
 	b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 	entry := format.AppendTraceEntry(nil, format.V1, tracetest.Log("said"))
 	for range 50_000 {
@@ -250,7 +251,7 @@ func TestStateOfGrowingFileIsCheap(t *testing.T) {
 // TestStateOfClosedFileNeedsNoView checks that the state of a large closed file needs little memory, because the
 // last entry has it.
 func TestStateOfClosedFileNeedsNoView(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "app.iet")
+	name := hosttest.Path(t, "app.iet")
 	b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 	b = format.AppendTraceEntry(b, format.V1, tracetest.Resource("shop"))
 	entry := format.AppendTraceEntry(nil, format.V1, tracetest.Below(1, tracetest.Log("said")))

@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,12 +11,13 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // zipOf writes a ZIP with files.
 func zipOf(t *testing.T, files ...[2]string) string {
 	t.Helper()
-	out, err := os.Create(filepath.Join(t.TempDir(), "a.zip"))
+	out, err := os.Create(hosttest.Path(t, "a.zip"))
 	must(t, err)
 	defer out.Close()
 	w := zip.NewWriter(out)
@@ -46,7 +46,7 @@ func TestZip(t *testing.T) {
 	if want := []string{"traces/a.json otlp", "../../../b.zipkin.json zipkin", "c.iet iet"}; !slices.Equal(got, want) || len(tr.LeftOut()) != 2 {
 		t.Errorf("it has %q and leaves out %q, want %q", got, tr.LeftOut(), want)
 	}
-	must(t, tr.EncodeFile(t.Context(), filepath.Join(t.TempDir(), "a.et"), convert.ET, nil))
+	must(t, tr.EncodeFile(t.Context(), hosttest.Path(t, "a.et"), convert.ET, nil))
 
 	for want, bad := range map[string]string{
 		"no file in the ZIP is a trace": zipOf(t, [2]string{"README", "text"}),

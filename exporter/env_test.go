@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -36,7 +37,7 @@ func TestVariablesOfSetup(t *testing.T) {
 			}
 			reported = nil
 		}
-		path := exporter.WithPath(filepath.Join(t.TempDir(), "app.et"))
+		path := exporter.WithPath(hosttest.Path(t, "app.et"))
 		e, err := exporter.New(path)
 		must(t, err)
 		check("New", test.batch)
@@ -80,7 +81,7 @@ func TestPathOfFolder(t *testing.T) {
 func TestOldDurability(t *testing.T) {
 	told := said(t)
 	t.Setenv("OTEL_EXPORTER_ENTRACE_DURABILITY", "buffered")
-	e, err := exporter.New(exporter.WithPath(filepath.Join(t.TempDir(), "app.et")))
+	e, err := exporter.New(exporter.WithPath(hosttest.Path(t, "app.et")))
 	must(t, err)
 	if d, err := e.Recorder().Durability(); d != recorder.DurabilityProcess || err != nil {
 		t.Errorf("the durability is %v, %v", d, err)

@@ -49,8 +49,7 @@ func finish(t testing.TB, rec *recorder.Recorder) *view.View {
 	must(t, rec.Close(context.Background()))
 	must(t, expect.Err(recorder.Verify(rec.Path(), func(problem error) { t.Error(problem) })))
 	f := testkit.OpenFile(t, rec.Path())
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
+	v := testkit.View(t, f)
 	return v
 }
 
@@ -205,7 +204,7 @@ func TestSDKTrees(t *testing.T) {
 }
 
 func TestExporterShutdown(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "own.et")
+	path := hosttest.Path(t, "own.et")
 	e, err := exporter.New(exporter.WithPath(path))
 	must(t, err)
 	stubs := tracetest.SpanStubs{{Name: "s", SpanContext: spanContext(1, 1, false, "")}}
@@ -227,7 +226,7 @@ func TestBorrowedRecorder(t *testing.T) {
 	rec := create(t, nil)
 	p := spanProcessor(t, rec)
 	must(t, errors.Join(newExporter(t, rec).Shutdown(t.Context()), p.Shutdown(t.Context())))
-	expect.Is(t, expect.Err(rec.Append(&format.TraceEntry{Metadata: format.Metadata{Name: "x"}})), nil, "after both have shut down")
+	expect.Is(t, expect.Err(rec.Append(testkit.Entry("x"))), nil, "after both have shut down")
 	e := newExporter(t, rec)
 	must(t, rec.Close(t.Context()))
 	stubs := tracetest.SpanStubs{{Name: "s", SpanContext: spanContext(1, 1, false, "")}}
@@ -440,7 +439,7 @@ func TestPanicInSpan(t *testing.T) {
 // TestForeignResource passes the resource of one recorder to another recorder.
 func TestForeignResource(t *testing.T) {
 	rec, other := create(t, nil), create(t, &recorder.Options{Version: format.V2})
-	entry := &format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}}
+	entry := testkit.Entry(format.NameResource)
 	for i, r := range []*recorder.Recorder{other, recorder.Discard()} {
 		res, err := r.Resource(entry)
 		must(t, err)

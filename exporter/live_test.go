@@ -10,7 +10,6 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	testkit "github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
@@ -22,9 +21,7 @@ func TestLiveIsInFile(t *testing.T) {
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 	count := func() (n int) {
 		must(t, rec.Flush(context.Background()))
-		f, err := format.Open(rec.StreamPath(), nil)
-		must(t, err)
-		defer f.Close()
+		f := testkit.OpenFile(t, rec.StreamPath())
 		return f.Len()
 	}
 	ctx, outer := tp.Tracer("").Start(t.Context(), "outer")

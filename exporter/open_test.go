@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,13 +15,14 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 // TestOpenSpansKeepMonotonicTime checks that the start of an open span has a monotonic reading, and
 // that a start time that the application passed is not changed.
 func TestOpenSpansKeepMonotonicTime(t *testing.T) {
-	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), nil)
+	rec := tracetest.CreateAt(t, hosttest.Path(t, "app.et"), nil)
 	p, err := NewSpanProcessor(WithRecorder(rec))
 	expect.Must(t, err)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))

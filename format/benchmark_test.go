@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 func sampleEntry(attrs int) *format.TraceEntry {
@@ -70,7 +71,7 @@ func million(b *testing.B) string { return millionOf(b, format.V1) }
 
 func millionOf(b *testing.B, v format.Version) string {
 	b.Helper()
-	name := filepath.Join(b.TempDir(), "million.iet")
+	name := hosttest.Path(b, "million.iet")
 	f, err := os.Create(name)
 	must(b, err)
 	w := bufio.NewWriterSize(f, 1<<20)
@@ -162,7 +163,7 @@ func benchFile(b *testing.B, f format.StorageFormat) (name string, trace []byte)
 		must(b, err)
 	}
 	must(b, w.Close())
-	name = filepath.Join(b.TempDir(), "x."+f.String())
+	name = hosttest.Path(b, "x."+f.String())
 	must(b, os.WriteFile(name, out.Bytes(), 0o600))
 	return name, out.Bytes()
 }
@@ -206,7 +207,7 @@ func BenchmarkFollow(b *testing.B) {
 // BenchmarkFileGrow opens a file with a few entries, and then reads the entries that are added to the file.
 func BenchmarkFileGrow(b *testing.B) {
 	_, trace := benchFile(b, format.IET)
-	grown := filepath.Join(b.TempDir(), "grown.iet")
+	grown := hosttest.Path(b, "grown.iet")
 	b.ReportAllocs()
 	b.SetBytes(int64(len(trace)))
 	for b.Loop() {

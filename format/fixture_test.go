@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/jsontest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
@@ -113,9 +114,7 @@ func TestFileFixtures(t *testing.T) {
 	for _, name := range fixtures {
 		t.Run(name, func(t *testing.T) {
 			want, kids := twin(t, name)
-			f, err := format.Open(fixture(t, name), nil)
-			must(t, err)
-			defer f.Close()
+			f := tracetest.OpenFile(t, fixture(t, name))
 			expect.MustEqual(t, f.Len(), len(want), "Len")
 			for id := range uint32(f.Len()) {
 				e, err := f.Entry(id)
@@ -149,7 +148,7 @@ func TestFinalizeFixtures(t *testing.T) {
 	for _, v := range []string{"v1", "v2"} {
 		for _, ext := range []string{".iet", ".ietprefix"} {
 			t.Run(v+ext, func(t *testing.T) {
-				et := filepath.Join(t.TempDir(), "x.et")
+				et := hosttest.Path(t, "x.et")
 				must(t, format.Finalize(t.Context(), fixture(t, v+ext), et, nil))
 				if !bytes.Equal(readFile(t, et), readFile(t, fixture(t, v+".et"))) {
 					t.Error("the ET differs from the one that the crate wrote")
@@ -204,12 +203,10 @@ func sample(t *testing.T, name string) string {
 // TestScoreman reads a trace that ENTRACE wrote for its own demonstration.
 func TestScoreman(t *testing.T) {
 	name := sample(t, "scoreman.iet")
-	f, err := format.Open(name, nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, name)
 	attrs, depth := 0, make([]int, f.Len())
 	deepest := 0
-	err = f.Walk(0, func(id uint32, e *format.TraceEntry) error {
+	err := f.Walk(0, func(id uint32, e *format.TraceEntry) error {
 		attrs += len(e.Attributes)
 		if id > 0 {
 			depth[id] = depth[e.Parent] + 1
@@ -220,11 +217,9 @@ func TestScoreman(t *testing.T) {
 	must(t, err)
 	got := fmt.Sprint(f.Len(), len(f.Children(0)), deepest, attrs, f.Size(), f.WholeSize(), f.Damage())
 	expect.Equal(t, got, "736 11 3 1503 154514 154514 <nil>", "scoreman.iet has")
-	et := filepath.Join(t.TempDir(), "scoreman.et")
+	et := hosttest.Path(t, "scoreman.et")
 	must(t, format.Finalize(t.Context(), name, et, nil))
-	g, err := format.Open(et, nil)
-	must(t, err)
-	defer g.Close()
+	g := tracetest.OpenFile(t, et)
 	for id := range uint32(f.Len()) {
 		a, err := entrybytes.Of(f).Append(nil, id)
 		must(t, err)

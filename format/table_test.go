@@ -9,7 +9,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/mapfile"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // plainTables reads the tables of the ET b in a simple way, one number after the other. It returns the same errors
@@ -355,7 +355,7 @@ func TestFinalizeSizes(t *testing.T) {
 			} {
 				f, err := os.Open(iet)
 				must(t, err)
-				et := filepath.Join(t.TempDir(), "x.et")
+				et := hosttest.Path(t, "x.et")
 				last, total := int64(-1), int64(0)
 				o := &FinalizeOptions{File: f, Progress: func(done, of int64) {
 					if done < last {
@@ -420,7 +420,7 @@ func FuzzTables(f *testing.F) {
 // TestOpenWithoutMap opens an ET that is not mapped into memory. Open must then read only the tables, and the File
 // must have the same entries.
 func TestOpenWithoutMap(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "x.et")
+	name := hosttest.Path(t, "x.et")
 	w, err := os.Create(name)
 	must(t, err)
 	out, err := NewWriter(w, V1, ET, nil)

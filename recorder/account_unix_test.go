@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -24,7 +25,7 @@ func TestAccountIsExact(t *testing.T) {
 	for _, d := range durabilities {
 		for _, entries := range []uint32{0, 700} {
 			t.Run(fmt.Sprint(d, " ", entries), func(t *testing.T) {
-				rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), &recorder.Options{Durability: d, MaxFileEntries: entries, MaxWaitingSpans: 5, MaxBlock: time.Minute})
+				rec := tracetest.CreateAt(t, hosttest.Path(t, "app.et"), &recorder.Options{Durability: d, MaxFileEntries: entries, MaxWaitingSpans: 5, MaxBlock: time.Minute})
 				res, err := rec.Resource(named(format.NameResource))
 				must(t, err)
 				c := &crashRun{durability: d, goroutines: 64, large: true, entries: int(entries)}
@@ -78,7 +79,7 @@ func TestAccountIsExact(t *testing.T) {
 func TestCloseRaces(t *testing.T) {
 	for _, d := range durabilities {
 		t.Run(d.String(), func(t *testing.T) {
-			rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), &recorder.Options{Durability: d, MaxFileEntries: 500})
+			rec := tracetest.CreateAt(t, hosttest.Path(t, "app.et"), &recorder.Options{Durability: d, MaxFileEntries: 500})
 			var wg sync.WaitGroup
 			var taken, refused, begun atomic.Int64
 			for range 8 {

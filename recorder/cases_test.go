@@ -8,7 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -17,7 +16,7 @@ func TestCases(t *testing.T) {
 	tracetest.Golden(t, "testdata/cases.txt", *update, func(lines string) (said string) {
 		t.Run(lines, func(t *testing.T) {
 			var trees [2]string
-			for i, version := range []format.Version{format.V1, format.V2} {
+			for i, version := range tracetest.BothVersions {
 				top := t.TempDir()
 				synctest.Test(t, func(t *testing.T) {
 					s := newScript(t, top, version)

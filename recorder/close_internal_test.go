@@ -1,13 +1,13 @@
 package recorder
 
 import (
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // TestCloseSaysWhyItIsLate checks the error of Close after a timeout. Only if nothing was written in that
@@ -31,7 +31,7 @@ func TestEndSaysWhenEntriesWereLost(t *testing.T) {
 		err  error
 		said bool
 	}{{syscall.ENOSPC, true}, {ErrOverflow, true}, {format.ErrTooLarge, false}} {
-		path := filepath.Join(t.TempDir(), "app.et")
+		path := hosttest.Path(t, "app.et")
 		r, err := Create(path, nil)
 		must(t, err)
 		before := time.Now()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -18,7 +19,7 @@ import (
 // unreachable. At this time a span waits for its parent and the timer is set.
 func TestCloseInCleanup(t *testing.T) {
 	type owner struct{ rec *recorder.Recorder }
-	path := filepath.Join(t.TempDir(), "app.et")
+	path := hosttest.Path(t, "app.et")
 	closed := make(chan error, 1)
 	func() {
 		rec := tracetest.CreateAt(t, path, nil)
@@ -49,7 +50,7 @@ func TestCloseOnError(t *testing.T) {
 			t.Parallel()
 			var rec *recorder.Recorder
 			done := make(chan struct{})
-			rec = tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.iet"), &recorder.Options{
+			rec = tracetest.CreateAt(t, hosttest.Path(t, "app.iet"), &recorder.Options{
 				Durability: d, MaxFileEntries: 20, OnError: func(error) {
 					_ = rec.Close(context.Background())
 					close(done)

@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -267,7 +268,7 @@ func TestOtherProcess(t *testing.T) {
 
 // TestOtherProcessEnds follows the file of another process until that process closes it.
 func TestOtherProcessEnds(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "app.et")
+	path := hosttest.Path(t, "app.et")
 	cmd, in := other(t, path)
 	f, err := format.Follow(path, &format.FollowOptions{Poll: time.Millisecond})
 	must(t, err)
@@ -291,7 +292,7 @@ func TestOtherProcessEnds(t *testing.T) {
 
 // TestOtherProcessDies follows the file of another process until that process is killed.
 func TestOtherProcessDies(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "app.et")
+	path := hosttest.Path(t, "app.et")
 	cmd, _ := other(t, path)
 	f, err := format.Follow(path, &format.FollowOptions{Poll: 10 * time.Millisecond})
 	must(t, err)
@@ -317,7 +318,7 @@ func TestOtherProcessDies(t *testing.T) {
 // TestOtherProcessDiesBeforeFirstLook checks that a follower does not wait for entries if the writer died
 // before the follower first checked the writer's lock.
 func TestOtherProcessDiesBeforeFirstLook(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "app.et")
+	path := hosttest.Path(t, "app.et")
 	cmd, _ := other(t, path)
 	f, err := format.Follow(path, &format.FollowOptions{Poll: time.Millisecond})
 	must(t, err)
@@ -335,7 +336,7 @@ func TestOtherProcessDiesBeforeFirstLook(t *testing.T) {
 // TestFollowerThatSkipsEndIsAtTheEnd checks that a follower which has skipped the entry of a clean end
 // returns io.EOF.
 func TestFollowerThatSkipsEndIsAtTheEnd(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "app.iet")
+	path := hosttest.Path(t, "app.iet")
 	rec := tracetest.CreateAt(t, path, nil)
 	tracetest.Close(t, rec)
 	whole := tracetest.Open(t, path)
@@ -404,7 +405,7 @@ func TestCreateBesideTraceThatIsFinished(t *testing.T) {
 
 // TestCreateRace calls Create for one path from many goroutines.
 func TestCreateRace(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "app.et")
+	path := hosttest.Path(t, "app.et")
 	var wg sync.WaitGroup
 	for w := range 8 {
 		wg.Go(func() {

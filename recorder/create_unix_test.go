@@ -16,6 +16,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -54,7 +55,7 @@ func TestCreateNotRegular(t *testing.T) {
 }
 
 func TestNoPlaceForTheFile(t *testing.T) {
-	expect.Is(t, expect.Err(recorder.Create(filepath.Join(t.TempDir(), "missing", "app.et"), nil)), fs.ErrNotExist, "in a folder that is not there")
+	expect.Is(t, expect.Err(recorder.Create(hosttest.Path(t, "missing", "app.et"), nil)), fs.ErrNotExist, "in a folder that is not there")
 	if s := os.Getenv(limitEnv); s == "files" {
 		var l unix.Rlimit
 		must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &l))

@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -64,7 +65,7 @@ func writeFixtures(t *testing.T) {
 	for name, o := range map[string]recorder.Options{
 		"ended1.et": {Version: format.V1}, "ended2.et": {Version: format.V2}, "ended1.iet": {Version: format.V1}, "ended2.iet": {Version: format.V2},
 	} {
-		path := filepath.Join(t.TempDir(), name)
+		path := hosttest.Path(t, name)
 		rec := tracetest.CreateAt(t, path, &o)
 		tracetest.Fixture(t, rec)
 		must(t, rec.Close(t.Context()))

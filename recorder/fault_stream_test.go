@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
@@ -225,7 +226,7 @@ func TestDiskStands(t *testing.T) {
 // that files that are finished at the same time get different names.
 func TestClockGoesBack(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
-		r, err := Create(filepath.Join(t.TempDir(), "app.iet"), &Options{Durability: d})
+		r, err := Create(hosttest.Path(t, "app.iet"), &Options{Durability: d})
 		must(t, err)
 		now := time.Now().UnixNano()
 		var want []string
@@ -242,7 +243,7 @@ func TestClockGoesBack(t *testing.T) {
 			t.Errorf("%v: the order is %q", d, got)
 		}
 		synctest.Test(t, func(t *testing.T) { // here the time does not advance
-			r, err := Create(filepath.Join(t.TempDir(), "app.et"), &Options{Durability: d, MaxFileEntries: 20})
+			r, err := Create(hosttest.Path(t, "app.et"), &Options{Durability: d, MaxFileEntries: 20})
 			must(t, err)
 			for i := range 200 {
 				writeNamed(t, r, fmt.Sprint(i))

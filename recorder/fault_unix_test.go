@@ -47,7 +47,7 @@ func TestFileSizeLimit(t *testing.T) {
 	const header = 23
 	for limit := header; limit < header+60; limit++ {
 		cmd := exec.Command(exe, "-test.run=^TestFileSizeLimit$")
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", limitEnv, limit), pathEnv+"="+filepath.Join(t.TempDir(), "app.et"))
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", limitEnv, limit), pathEnv+"="+hosttest.Path(t, "app.et"))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("limit %d: %v\n%s", limit, err, out)
 		}
@@ -146,7 +146,7 @@ func TestErrorIsLogged(t *testing.T) {
 		}
 		return
 	}
-	if out, err := limited(t, "40", filepath.Join(t.TempDir(), "app")); err != nil {
+	if out, err := limited(t, "40", hosttest.Path(t, "app")); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -96,7 +96,7 @@ func TestMoreThan4GiB(t *testing.T) {
 	if strconv.IntSize == 32 || !hosttest.Soak() {
 		t.Skip("takes long: set ENTRACE_SOAK")
 	}
-	name := filepath.Join(t.TempDir(), "big.iet")
+	name := hosttest.Path(t, "big.iet")
 	f, err := os.Create(name)
 	must(t, err)
 	defer f.Close()
@@ -123,7 +123,7 @@ func TestMoreThan4GiB(t *testing.T) {
 	if err != nil || last.Metadata.Name != "last" || g.Len() != entries+2 || g.Size() != off || off < 1<<32 {
 		t.Errorf("entry %d of %d is %v, %v", entries+1, g.Len(), last, err)
 	}
-	et := filepath.Join(t.TempDir(), "big.et")
+	et := hosttest.Path(t, "big.et")
 	must(t, format.Finalize(t.Context(), name, et, nil))
 	h := tracetest.Open(t, et)
 	last, err = h.Entry(entries + 1)

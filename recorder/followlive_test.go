@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,13 +12,14 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 func TestFollowLiveRecorder(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		for _, base := range []string{"app.et", "app.iet"} {
 			t.Run(fmt.Sprintf("v%d/%s", v, base), func(t *testing.T) {
-				name := filepath.Join(t.TempDir(), base)
+				name := hosttest.Path(t, base)
 				rec, err := Create(name, &Options{Version: v})
 				must(t, err)
 				const writers, each = 4, 250

@@ -16,6 +16,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // hang makes the writes of f block until resume is called.
@@ -138,7 +139,7 @@ func TestRotationReadsOpenSpansTogether(t *testing.T) {
 // and the Tee is too slow.
 func TestSlowTeeIsNamed(t *testing.T) {
 	release := make(chan int)
-	r, err := Create(filepath.Join(t.TempDir(), "a.et"), &Options{Tee: &doingTee{do: func() { <-release }}})
+	r, err := Create(hosttest.Path(t, "a.et"), &Options{Tee: &doingTee{do: func() { <-release }}})
 	must(t, err)
 	writeNamed(t, r, "x")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -219,7 +220,7 @@ func TestWaitingCallsAreServed(t *testing.T) {
 	if testing.Short() {
 		calls = 10_000
 	}
-	rec, err := Create(filepath.Join(t.TempDir(), "app.iet"), &Options{Durability: DurabilityWriteThrough, MaxBlock: 10 * time.Second})
+	rec, err := Create(hosttest.Path(t, "app.iet"), &Options{Durability: DurabilityWriteThrough, MaxBlock: 10 * time.Second})
 	must(t, err)
 	var wg sync.WaitGroup
 	var done [2]atomic.Int64

@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -26,7 +27,7 @@ func crashedElsewhere(t *testing.T) (c *crashRun, journals string) {
 		t.Skip(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(journals) })
-	c = &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: format.V2, goroutines: 1, units: 58, flushEvery: 15, end: "exit", journals: journals}
+	c = &crashRun{path: hosttest.Path(t, "app.et"), version: format.V2, goroutines: 1, units: 58, flushEvery: 15, end: "exit", journals: journals}
 	for {
 		out, err := c.finish(t)
 		if err == nil {
@@ -112,7 +113,7 @@ func TestNameOfJournalIsLeft(t *testing.T) {
 	journals, err := os.MkdirTemp("/dev/shm", "entrace-test-") //nolint:usetesting // it has to be in tmpfs
 	must(t, err)
 	defer os.RemoveAll(journals)
-	path := filepath.Join(t.TempDir(), "app.iet")
+	path := hosttest.Path(t, "app.iet")
 	rec := tracetest.CreateAt(t, path, &recorder.Options{BufferDir: journals})
 	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("message")}))
 	names := readFile(t, path+".buffer")
@@ -192,7 +193,7 @@ func TestContainers(t *testing.T) {
 // copyFolder returns a copy of a folder.
 func copyFolder(t *testing.T, dir string) string {
 	t.Helper()
-	to := filepath.Join(t.TempDir(), "copy")
+	to := hosttest.Path(t, "copy")
 	must(t, os.CopyFS(to, os.DirFS(dir)))
 	for _, name := range dirNames(t, to) {
 		must(t, os.Chmod(filepath.Join(to, name), 0o600))
@@ -234,7 +235,7 @@ func testInContainer(t *testing.T, c *crashRun) {
 		}
 	}
 	expect.Has(t, fmt.Sprint(dirNames(t, siblings)), "app.iet app.iet.buffer", "a sibling leaves")
-	copied := filepath.Join(t.TempDir(), "copy.et")
+	copied := hosttest.Path(t, "copy.et")
 	if r, err := recorder.Recover(c.path, copied); err != nil || r.Entries == 0 {
 		t.Fatalf("Recover of a copy: %+v, %v", r, err)
 	}

@@ -34,7 +34,7 @@ func names(t *testing.T, stream []byte) (all []string) {
 // TestMemory checks that the stream is a whole IET at any time, in both versions, and that the recorder
 // refuses the same calls as other recorders.
 func TestMemory(t *testing.T) {
-	for _, v := range []format.Version{format.V1, format.V2} {
+	for _, v := range tracetest.BothVersions {
 		rec, stream := recorder.Memory(&recorder.Options{Version: v})
 		e := tracetest.Entry("a")
 		id, err := rec.Append(e)
@@ -68,7 +68,7 @@ func TestHugeAttributes(t *testing.T) {
 	if testing.Short() {
 		size, attributes = 16<<20, 100_000
 	}
-	for _, v := range []format.Version{format.V1, format.V2} {
+	for _, v := range tracetest.BothVersions {
 		rec := tracetest.Create(t, "app.et", &recorder.Options{Version: v, MaxEntrySize: 1 << 20})
 		e := named("large")
 		e.Attributes = tracetest.Attributes("x", strings.Repeat("ü", size/2))

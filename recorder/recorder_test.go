@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -81,7 +80,7 @@ var eventually = tracetest.Eventually
 
 // TestAppendIsInFile reads an entry from the file right after the call that recorded it.
 func TestAppendIsInFile(t *testing.T) {
-	for _, v := range []format.Version{format.V1, format.V2} {
+	for _, v := range tracetest.BothVersions {
 		rec := tracetest.Create(t, "a.et", &recorder.Options{Version: v})
 		for i := range 100 {
 			name := fmt.Sprint("entry ", i)
@@ -181,7 +180,7 @@ func permute(n int, fn func([]int)) {
 
 // TestHygiene records text that is not valid UTF-8, and an empty entry.
 func TestHygiene(t *testing.T) {
-	for _, v := range []format.Version{format.V1, format.V2} {
+	for _, v := range tracetest.BothVersions {
 		rec := tracetest.Create(t, "app.iet", &recorder.Options{Version: v})
 		e := &format.TraceEntry{
 			Message:  format.Some("m\xff\xfe"),
@@ -217,7 +216,7 @@ func TestHygiene(t *testing.T) {
 }
 
 func TestTooLarge(t *testing.T) {
-	for _, v := range []format.Version{format.V1, format.V2} {
+	for _, v := range tracetest.BothVersions {
 		rec := tracetest.Create(t, "app.et", &recorder.Options{Version: v, MaxEntrySize: 10000})
 		e := named("big")
 		e.Message = format.Some(strings.Repeat("m", 20000))
@@ -348,7 +347,7 @@ func TestRecorderAllocations(t *testing.T) {
 	if recorder.RaceEnabled {
 		t.Skip("the race detector makes pools forget")
 	}
-	for _, v := range []format.Version{format.V1, format.V2} {
+	for _, v := range tracetest.BothVersions {
 		rec := tracetest.Create(t, "app.iet", &recorder.Options{Version: v})
 		e := named("event")
 		e.Message = format.Some("m")
@@ -374,7 +373,7 @@ func TestCodecAllocations(t *testing.T) {
 	for i := range 10 {
 		e.Add(fmt.Sprint("a", i), format.StringValue("value"))
 	}
-	for _, v := range []format.Version{format.V1, format.V2} {
+	for _, v := range tracetest.BothVersions {
 		b := make([]byte, 0, 1024)
 		var d format.TraceEntry
 		n := hosttest.Allocations(100, func() {
@@ -392,7 +391,7 @@ func TestCodecAllocations(t *testing.T) {
 // TestNoDurabilityCannotBeChosen: DurabilityNone is only a result.
 func TestNoDurabilityCannotBeChosen(t *testing.T) {
 	none := recorder.DurabilityNone
-	if _, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), &recorder.Options{Durability: none}); err == nil {
+	if _, err := recorder.Create(hosttest.Path(t, "app.et"), &recorder.Options{Durability: none}); err == nil {
 		t.Error("Create returns no error")
 	}
 	if _, err := recorder.ParseDurability(none.String()); err == nil {
@@ -403,7 +402,7 @@ func TestNoDurabilityCannotBeChosen(t *testing.T) {
 // TestSharedAttributesOfWaitingSpan checks that log records have their shared attributes even if they wait
 // with their span.
 func TestSharedAttributesOfWaitingSpan(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "app.et")
+	path := hosttest.Path(t, "app.et")
 	rec := tracetest.CreateAt(t, path, nil)
 	res, err := rec.Resource(named(format.NameResource))
 	must(t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -31,7 +32,7 @@ func TestCutAtEveryByte(t *testing.T) {
 		whole = format.AppendTraceEntry(whole, format.V2, e)
 		ends = append(ends, len(whole))
 	}
-	name := filepath.Join(t.TempDir(), "a.iet")
+	name := hosttest.Path(t, "a.iet")
 	for n := range len(whole) + 1 {
 		must(t, os.WriteFile(name, whole[:n], 0o600))
 		entries, good := 0, wire.MagicSize
@@ -86,7 +87,7 @@ func TestRecoverWithoutRights(t *testing.T) {
 		{"torn.et", et[:len(et)-3], "torn.et", format.ErrNotRegular},
 		{"stays.iet", iet, "stays.et", format.ErrNotRegular}, // it has no mark, so an ET must be made
 	} {
-		target := filepath.Join(t.TempDir(), "target")
+		target := hosttest.Path(t, "target")
 		must(t, os.WriteFile(target, x.file, 0o600))
 		must(t, os.Symlink(target, filepath.Join(dir, x.name)))
 		was := dirNames(t, dir)

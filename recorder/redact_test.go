@@ -2,11 +2,11 @@ package recorder_test
 
 import (
 	"maps"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
@@ -16,7 +16,7 @@ import (
 // no part of a secret remains if its value is cut.
 func TestRedactedIsCounted(t *testing.T) {
 	const secret = "hunter2hunter2"
-	path := filepath.Join(t.TempDir(), "app.et")
+	path := hosttest.Path(t, "app.et")
 	rec := tracetest.CreateAt(t, path, &recorder.Options{Redact: redact.Default(), MaxEntrySize: 4 << 10})
 	e := named("login")
 	long := "-----BEGIN PRIVATE KEY-----" + strings.Repeat(secret, 1000)

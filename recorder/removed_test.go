@@ -10,12 +10,13 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // TestFinalizeRenamed renames the folder of an open IET and makes it again, as can happen before a rotation has
 // finished a file. An ET in the new folder would be a second trace.
 func TestFinalizeRenamed(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "traces")
+	dir := hosttest.Path(t, "traces")
 	must(t, os.Mkdir(dir, 0o700))
 	iet := filepath.Join(dir, "a.iet")
 	deadStream(t, iet)

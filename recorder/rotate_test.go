@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -123,7 +124,7 @@ func TestRotate(t *testing.T) {
 // TestRotateContinues checks what the next file repeats: resources, nested open spans, and an open span
 // whose parent has ended.
 func TestRotateContinues(t *testing.T) {
-	for _, v := range []format.Version{format.V1, format.V2} {
+	for _, v := range tracetest.BothVersions {
 		dir := t.TempDir()
 		rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{Version: v, MaxFileEntries: 30})
 		res, err := rec.Resource(named("resource"))
@@ -303,7 +304,7 @@ func TestRotateStranger(t *testing.T) {
 	for _, name := range []string{"app.et", "app.iet"} {
 		dir := t.TempDir()
 		rec := tracetest.CreateAt(t, filepath.Join(dir, name), &recorder.Options{MaxFileEntries: 32, KeepFiles: 1})
-		must(t, os.Rename(rec.StreamPath(), filepath.Join(t.TempDir(), "elsewhere")))
+		must(t, os.Rename(rec.StreamPath(), hosttest.Path(t, "elsewhere")))
 		must(t, os.WriteFile(rec.StreamPath(), []byte("a stranger's"), 0o600))
 		for i := range 100 {
 			must(t, rec.Log(format.SpanRef{}, logRecord(i)))

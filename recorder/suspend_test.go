@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/inside"
 )
@@ -20,7 +20,7 @@ import (
 // TestFollowerOfSuspendedRecorderWaits follows the file of a suspended recorder, for so long that the
 // follower checks whether the writer has died.
 func TestFollowerOfSuspendedRecorderWaits(t *testing.T) {
-	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), nil)
+	rec := tracetest.CreateAt(t, hosttest.Path(t, "app.et"), nil)
 	must(t, inside.Of(rec).Suspend(t.Context()))
 	f, err := format.Follow(rec.StreamPath(), &format.FollowOptions{Poll: time.Millisecond})
 	must(t, err)
@@ -43,7 +43,7 @@ func TestFollowerOfSuspendedRecorderWaits(t *testing.T) {
 // and again.
 func TestRecordWhileRecorderIsSuspended(t *testing.T) {
 	const goroutines, records = 4, 500
-	path := filepath.Join(t.TempDir(), "app.et")
+	path := hosttest.Path(t, "app.et")
 	rec := tracetest.CreateAt(t, path, nil)
 	var recording, suspending sync.WaitGroup
 	over := make(chan struct{})

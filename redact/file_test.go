@@ -3,11 +3,11 @@ package redact_test
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/redact"
 )
 
@@ -45,7 +45,7 @@ func TestParseSaysWhereItIsWrong(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "policy.json")
+	name := hosttest.Path(t, "policy.json")
 	expect.Is(t, expect.Err(redact.Open(name)), os.ErrNotExist, "redact.Open")
 	expect.Must(t, os.WriteFile(name, []byte(`{"default":false,"keys":["a"]}`), 0o600))
 	p, err := redact.Open(name)

@@ -40,7 +40,7 @@ func framesOf(b []byte, some, limit int) *frames {
 // FuzzDecode passes random input to the receiver's reader, both at once and byte by byte. The reader of package
 // format must accept the same entries.
 func FuzzDecode(f *testing.F) {
-	for _, v := range []format.Version{format.V1, format.V2} {
+	for _, v := range tracetest.BothVersions {
 		b := wire.AppendMagic(nil, v, format.IETPrefix)
 		for i, e := range []*format.TraceEntry{format.Root(), tracetest.Entry("a"), {Parent: 1, Message: format.Some("m")}} {
 			raw := format.AppendTraceEntry(nil, v, e)

@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
@@ -332,7 +333,7 @@ func TestEnd(t *testing.T) {
 // TestS12Insecure checks that a receiver without a token and without client certificates serves only private
 // addresses.
 func TestS12Insecure(t *testing.T) {
-	shared := filepath.Join(t.TempDir(), "s")
+	shared := hosttest.Path(t, "s")
 	own := remote.Receiver{Dir: t.TempDir()}
 	for _, tt := range []struct {
 		name   string
@@ -397,7 +398,7 @@ func TestS12Socket(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a socket has no mode that keeps others out")
 	}
-	path := filepath.Join(t.TempDir(), "s")
+	path := hosttest.Path(t, "s")
 	own := remote.Receiver{Dir: t.TempDir()}
 	l, err := own.Listen("unix://" + path)
 	must(t, err)

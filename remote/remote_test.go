@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -152,7 +151,7 @@ var files = hosttest.Names
 // TestRoundTrip sends a recording, and compares the received entries with the file that the
 // recorder also wrote.
 func TestRoundTrip(t *testing.T) {
-	for _, v := range []format.Version{format.V1, format.V2} {
+	for _, v := range tracetest.BothVersions {
 		for _, network := range []string{"tcp", "unix"} {
 			t.Run(network+"/v"+string('0'+rune(v)), func(t *testing.T) {
 				target := "tcp://127.0.0.1:0"
@@ -160,12 +159,12 @@ func TestRoundTrip(t *testing.T) {
 					if runtime.GOOS == "windows" {
 						t.Skip("a socket has no mode that keeps others out")
 					}
-					target = "unix://" + filepath.Join(t.TempDir(), "s")
+					target = "unix://" + hosttest.Path(t, "s")
 				}
 				r := receive(t, remote.Receiver{}, target)
 				s, err := remote.NewSender(r.addr, nil)
 				must(t, err)
-				path := filepath.Join(t.TempDir(), "a.et")
+				path := hosttest.Path(t, "a.et")
 				rec := tracetest.CreateAt(t, path, &recorder.Options{Version: v, Tee: s})
 				record(t, rec, 500)
 				must(t, rec.Close(t.Context()))

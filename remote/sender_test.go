@@ -12,7 +12,6 @@ import (
 	"io"
 	"math/big"
 	"net"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
@@ -59,7 +59,7 @@ func balanced(t *testing.T, s *remote.Sender) remote.SenderStats {
 func TestS13NobodyThere(t *testing.T) {
 	var reports atomic.Int32
 	s := sender(t, "tcp://"+closed(t), remote.SenderOptions{MaxBuffer: 10 << 10, OnError: func(error) { reports.Add(1) }})
-	path := filepath.Join(t.TempDir(), "a.et")
+	path := hosttest.Path(t, "a.et")
 	rec := tracetest.CreateAt(t, path, &recorder.Options{Tee: s})
 	record(t, rec, 1000)
 	must(t, rec.Flush(context.Background()))
@@ -140,7 +140,7 @@ func TestS13Timeout(t *testing.T) {
 // TestS13Again closes a connection. The next connection must begin a separate trace with magic, root and resource.
 // Entries whose parent was sent on the old connection must have the ids of their trace and parent.
 func TestS13Again(t *testing.T) {
-	for _, v := range []format.Version{format.V1, format.V2} {
+	for _, v := range tracetest.BothVersions {
 		t.Run("v"+string('0'+rune(v)), func(t *testing.T) { again(t, v) })
 	}
 }
@@ -162,7 +162,7 @@ func again(t *testing.T, v format.Version) {
 	}()
 	noticed := make(chan error, 10)
 	s := sender(t, "tcp://"+addr, remote.SenderOptions{OnError: func(err error) { noticed <- err }})
-	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "a.iet"), &recorder.Options{Tee: s, Version: v})
+	rec := tracetest.CreateAt(t, hosttest.Path(t, "a.iet"), &recorder.Options{Tee: s, Version: v})
 	res, err := rec.Resource(tracetest.Resource("svc"))
 	must(t, err)
 	must(t, tracetest.WriteSpan(rec, span(res, 1, 0)))
@@ -258,7 +258,7 @@ func (r *trace) full() string {
 func TestDroppedParent(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	s := sender(t, r.addr, remote.SenderOptions{MaxBuffer: 4 << 10})
-	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "a.iet"), &recorder.Options{Tee: s})
+	rec := tracetest.CreateAt(t, hosttest.Path(t, "a.iet"), &recorder.Options{Tee: s})
 	res, err := rec.Resource(tracetest.Entry(format.NameResource))
 	must(t, err)
 	must(t, tracetest.WriteSpan(rec, span(res, 1, 0)))
@@ -288,7 +288,7 @@ func TestDroppedParent(t *testing.T) {
 func TestRotation(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	s := sender(t, r.addr, remote.SenderOptions{})
-	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "a.iet"), &recorder.Options{Tee: s, MaxFileEntries: 40})
+	rec := tracetest.CreateAt(t, hosttest.Path(t, "a.iet"), &recorder.Options{Tee: s, MaxFileEntries: 40})
 	record(t, rec, 60)
 	must(t, rec.Close(t.Context()))
 	files := rec.Stats().Files // number of rotations

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"math"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -49,7 +49,7 @@ func FuzzHandle(f *testing.F) {
 				return a
 			}
 		}
-		rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "log.iet"), &recorder.Options{Version: version})
+		rec := tracetest.CreateAt(t, hosttest.Path(t, "log.iet"), &recorder.Options{Version: version})
 		text := string(value)
 		attrs := []slog.Attr{
 			slog.String(key, text), slog.Any(other, value), slog.Int64(key, n), slog.Float64(other, x), slog.Time(key, time.Unix(n, n)),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -76,7 +76,7 @@ func TestContext(t *testing.T) {
 }
 
 func TestClosedRecorder(t *testing.T) {
-	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "log.iet"), nil)
+	rec := tracetest.CreateAt(t, hosttest.Path(t, "log.iet"), nil)
 	h := slogadapter.New(rec, nil)
 	r := slog.NewRecord(time.Time{}, slog.LevelInfo, "", 0)
 	must(t, h.Handle(t.Context(), r))

@@ -3,12 +3,12 @@ package slogadapter_test
 import (
 	"context"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -18,7 +18,7 @@ import (
 // valid.
 func newRecorder(t testing.TB, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
-	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "log.iet"), o)
+	rec := tracetest.CreateAt(t, hosttest.Path(t, "log.iet"), o)
 	t.Cleanup(func() {
 		expect.OK(t, rec.Close(context.Background()))
 		expect.OK(t, expect.Err(recorder.Verify(rec.Path(), func(problem error) { t.Error(problem) })))

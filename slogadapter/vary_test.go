@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -17,7 +17,7 @@ import (
 // not collect the names of each list again.
 func TestVaryingAttributesAllocateNothing(t *testing.T) {
 	skipUnderRace(t)
-	rec, err := recorder.Create(filepath.Join(t.TempDir(), "x.et"), nil)
+	rec, err := recorder.Create(hosttest.Path(t, "x.et"), nil)
 	must(t, err)
 	defer rec.Close(context.Background())
 	h, ctx := slogadapter.New(rec, nil), context.Background()

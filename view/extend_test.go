@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -30,7 +29,7 @@ type growingTrace struct {
 
 func grow(t *testing.T, v format.Version, sf format.StorageFormat) *growingTrace {
 	t.Helper()
-	out, err := os.Create(filepath.Join(t.TempDir(), "grows."+sf.String()))
+	out, err := os.Create(hosttest.Path(t, "grows."+sf.String()))
 	must(t, err)
 	t.Cleanup(func() { _ = out.Close() })
 	w, err := format.NewWriter(out, v, sf, nil)

@@ -116,7 +116,7 @@ func TestColumnOfFilesThatGrowInTurns(t *testing.T) {
 
 // TestAttributeBesideLongMessage reads an attribute of a log record whose message has more than 64 KiB.
 func TestAttributeBesideLongMessage(t *testing.T) {
-	for _, version := range []format.Version{format.V1, format.V2} {
+	for _, version := range tracetest.BothVersions {
 		e := logEntry(0)
 		e.Message = format.Some(strings.Repeat("m", 1<<16))
 		e.Attributes = tracetest.Attributes("of", "long")

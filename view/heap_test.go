@@ -8,7 +8,6 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"testing"
 
@@ -52,7 +51,7 @@ func heap() int64 {
 // similar.
 func manyEntries(t *testing.T, n int) string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "many.iet")
+	name := hosttest.Path(t, "many.iet")
 	file, err := os.Create(name)
 	must(t, err)
 	defer file.Close()

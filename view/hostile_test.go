@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -181,7 +180,7 @@ func TestNothingIsQuadratic(t *testing.T) {
 // TestEmptyView checks that the view of a trace without entries has no rows.
 func TestEmptyView(t *testing.T) {
 	for _, b := range []string{"\x00ENTRACE\x01\x01", "\x00ENTRACE\x01\x00\x00\x00"} {
-		name := filepath.Join(t.TempDir(), "x")
+		name := hosttest.Path(t, "x")
 		must(t, os.WriteFile(name, []byte(b), 0o600))
 		f := tracetest.OpenFile(t, name)
 		v := viewOf(t, f)
@@ -200,7 +199,7 @@ func TestDamage(t *testing.T) {
 		sf := format.StorageFormat(seed % 3)
 		f := write(t, format.Version(1+seed/3%2), sf, randomEntries(r, 40, 0))
 		b := tracetest.ReadFile(t, f.Name())
-		name := filepath.Join(t.TempDir(), "damaged")
+		name := hosttest.Path(t, "damaged")
 		if seed%2 == 0 {
 			b = b[:wire.MagicSize+r.IntN(len(b)-wire.MagicSize)]
 		} else {

@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
@@ -400,7 +400,7 @@ func TestTags(t *testing.T) {
 // live serves a file that grows. The file has a first log record, and log adds more.
 func live(t *testing.T) (h *viewer.Handler, s *httptest.Server, rec *recorder.Recorder, log func(text string)) {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "live.et")
+	name := hosttest.Path(t, "live.et")
 	rec = tracetest.CreateAt(t, name, nil)
 	t.Cleanup(func() { must(t, rec.Close(context.Background())) })
 	log = func(text string) {

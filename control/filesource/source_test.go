@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 func TestConfigErrors(t *testing.T) {
@@ -37,7 +38,7 @@ func TestConfigErrors(t *testing.T) {
 }
 
 func TestOptionsDefaults(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "control.yaml")
+	file := hosttest.Path(t, "control.yaml")
 	write(t, file, "keep: {files: 3}\nring: {bytes: 8MiB}\n")
 	d := control.DefaultConfig()
 	d.ID, d.Dir, d.Keep.Age, d.Ring.Persist = "not used", "/default", time.Hour, false
@@ -59,7 +60,7 @@ func TestOptionsDefaults(t *testing.T) {
 // TestOptionsDefaultsWithoutRing checks that a ring that cannot be read is the only problem: snapshots without a ring
 // are not also reported.
 func TestOptionsDefaultsWithoutRing(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "control.yaml")
+	file := hosttest.Path(t, "control.yaml")
 	s := New(file, &Options{Defaults: &control.Config{Dir: "/t"}})
 	const traces = "traces: [{name: a, providers: [gc]}]\n"
 	for text, want := range map[string]string{

@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -109,7 +110,7 @@ func watch(t *testing.T, name string) *recorder {
 }
 
 func TestWatch(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "control.yaml")
+	file := hosttest.Path(t, "control.yaml")
 	write(t, file, config("a"))
 	r := watch(t, file)
 	replace(t, file, config("b"))
@@ -140,7 +141,7 @@ func TestWatch(t *testing.T) {
 func TestWatchRewrites(t *testing.T) {
 	for name, put := range map[string]func(t *testing.T, file, text string){"in place": write, "replaced": replace} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "control.yaml")
+			file := hosttest.Path(t, "control.yaml")
 			write(t, file, config("a"))
 			r := watch(t, file)
 			for i := range 100 {
@@ -189,7 +190,7 @@ func TestWatchFolder(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the folder of a file that is being read cannot be renamed")
 	}
-	dir := filepath.Join(t.TempDir(), "conf")
+	dir := hosttest.Path(t, "conf")
 	file := filepath.Join(dir, "control.yaml")
 	// The folder does not exist at first.
 	r := watch(t, file)
@@ -208,7 +209,7 @@ func TestWatchFolder(t *testing.T) {
 
 // TestWatchTimes has a fake clock. It checks that a change is found by polling and reported after Debounce.
 func TestWatchTimes(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "control.yaml")
+	file := hosttest.Path(t, "control.yaml")
 	write(t, file, config("a"))
 	synctest.Test(t, func(t *testing.T) {
 		s := New(file, nil)
@@ -250,7 +251,7 @@ func TestWatchTimes(t *testing.T) {
 
 // TestWatchDebounce changes the file all the time. The change is reported nevertheless.
 func TestWatchDebounce(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "control.yaml")
+	file := hosttest.Path(t, "control.yaml")
 	write(t, file, config("a"))
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecorder(t)
@@ -273,7 +274,7 @@ func TestWatchDebounce(t *testing.T) {
 // TestWatchFromConfig changes the file before Watch. A source reports the change if Config was called
 // before it.
 func TestWatchFromConfig(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "control.yaml")
+	file := hosttest.Path(t, "control.yaml")
 	write(t, file, config("a"))
 	synctest.Test(t, func(t *testing.T) {
 		fresh, s := New(file, nil), New(file, nil)
@@ -306,7 +307,7 @@ func TestWatchFromConfig(t *testing.T) {
 
 // TestWatchStop calls stop while a call of the function runs. stop waits for it.
 func TestWatchStop(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "control.yaml")
+	file := hosttest.Path(t, "control.yaml")
 	write(t, file, config("a"))
 	s := New(file, &Options{Poll: 5 * time.Millisecond, Debounce: time.Millisecond})
 	must(t, expect.Err(s.Config()))
@@ -347,7 +348,7 @@ func TestWatchConcurrentSafe(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no file is replaced while somebody reads it, and here somebody always does")
 	}
-	file := filepath.Join(t.TempDir(), "control.yaml")
+	file := hosttest.Path(t, "control.yaml")
 	write(t, file, config("a"))
 	s := New(file, &Options{Poll: time.Millisecond, Debounce: time.Millisecond})
 	var all sync.WaitGroup

@@ -5,17 +5,17 @@ package filesource
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // TestConfigPipe checks that a pipe without a writer does not block Config and Watch.
 func TestConfigPipe(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "control.yaml")
+	file := hosttest.Path(t, "control.yaml")
 	if err := unix.Mkfifo(file, 0o600); err != nil {
 		t.Skip(err)
 	}

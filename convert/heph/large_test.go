@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -34,7 +33,7 @@ func TestLargeInput(t *testing.T) {
 	for range 18 {
 		in = appendEvent(in, wide)
 	}
-	name := filepath.Join(t.TempDir(), "in.htf")
+	name := hosttest.Path(t, "in.htf")
 	converttest.Must(t, os.WriteFile(name, append([]byte("before"), in...), 0o600))
 	file, err := os.Open(name)
 	converttest.Must(t, err)
@@ -61,8 +60,8 @@ func TestLargeInput(t *testing.T) {
 // TestNoTempDir decodes an input that is too large for memory, without a folder for temporary files. The packets
 // that fit into memory must be decoded.
 func TestNoTempDir(t *testing.T) {
-	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
-	t.Setenv("TMP", filepath.Join(t.TempDir(), "missing"))
+	t.Setenv("TMPDIR", hosttest.Path(t, "missing"))
+	t.Setenv("TMP", hosttest.Path(t, "missing"))
 	var out bytes.Buffer
 	w, err := format.NewWriter(&out, format.V2, format.IET, nil)
 	converttest.Must(t, err)

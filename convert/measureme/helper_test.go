@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -69,7 +70,7 @@ func decode(t testing.TB, profile []byte) (*view.View, error) {
 func decodeFrom(t testing.TB, r io.Reader) (*view.View, error) {
 	t.Helper()
 	iet, err := toOTLP.Back(t.Context(), t, r, format.V2)
-	name := filepath.Join(t.TempDir(), "trace.iet")
+	name := hosttest.Path(t, "trace.iet")
 	must(t, os.WriteFile(name, iet, 0o600))
 	return converttest.Open(t, name), err
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -59,7 +59,7 @@ func TestNaNBits(t *testing.T) {
 
 // TestEntries encodes entries that were not decoded from OTLP.
 func TestEntries(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "x.iet")
+	name := hosttest.Path(t, "x.iet")
 	out, err := os.Create(name)
 	must(t, err)
 	defer out.Close()
@@ -145,7 +145,7 @@ func TestLogDefaults(t *testing.T) {
 		`{"severityNumber":12,"severityText":"INFO+3","body":{"stringValue":"a text that means this number"}}`,
 		`{"severityNumber":4,"body":{"stringValue":"flags without a span"},"flags":1}`,
 	} {
-		for _, version := range []format.Version{format.V1, format.V2} {
+		for _, version := range tracetest.BothVersions {
 			v, err := decodeTo(t, strings.NewReader(head+log+tail), version)
 			must(t, err)
 			compare(t, canonical(t, encode(t, v, nil)), canonical(t, []byte(head+log+tail)))
@@ -156,9 +156,9 @@ func TestLogDefaults(t *testing.T) {
 // TestSlogRecords checks the severity number, flags and observed time of slog records.
 func TestSlogRecords(t *testing.T) {
 	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}
-	for _, version := range []format.Version{format.V1, format.V2} {
+	for _, version := range tracetest.BothVersions {
 		for _, flags := range []trace.TraceFlags{0, trace.FlagsSampled} {
-			path := filepath.Join(t.TempDir(), "app.et")
+			path := hosttest.Path(t, "app.et")
 			rec := tracetest.CreateAt(t, path, &recorder.Options{Version: version})
 			ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: ref.TraceID, SpanID: ref.SpanID, TraceFlags: flags}))
 			h := slogadapter.New(rec, &slogadapter.Options{Level: slog.Level(-100)})

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -93,7 +93,7 @@ func fuzzDecode(t testing.TB, dir string, b []byte) (trace []byte, whole bool) {
 
 func fuzzEncode(t testing.TB, trace []byte, o *otlp.EncodeOptions) []byte {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "x.iet")
+	name := hosttest.Path(t, "x.iet")
 	must(t, os.WriteFile(name, trace, 0o600))
 	f := tracetest.OpenFile(t, name)
 	v := tracetest.View(t, f)

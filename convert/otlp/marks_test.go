@@ -3,7 +3,6 @@ package otlp_test
 import (
 	"bytes"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -22,7 +22,7 @@ import (
 // kinds: a duration, JSON, and the source position outside the attributes. A log record without a resource must not
 // get one. An open span must be marked.
 func TestThereAndBack(t *testing.T) {
-	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.iet"), nil)
+	rec := tracetest.CreateAt(t, hosttest.Path(t, "app.iet"), nil)
 	log := slog.New(slogadapter.New(rec, nil))
 	log.Info("said", "took", 24*time.Millisecond, "n", 5, "list", []int{1, 2}, "nothing", nil, slog.Group("g", "wait", -time.Second))
 	s := &tracetest.Span{Span: recorder.Span{Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}}}

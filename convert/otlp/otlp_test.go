@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel/codec"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/jsontest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
@@ -38,7 +39,7 @@ func decode(t testing.TB, r io.Reader) (*view.View, error) {
 
 func decodeTo(t testing.TB, r io.Reader, version format.Version) (*view.View, error) {
 	t.Helper()
-	out, err := os.Create(filepath.Join(t.TempDir(), "x.et"))
+	out, err := os.Create(hosttest.Path(t, "x.et"))
 	must(t, err)
 	defer out.Close()
 	w, err := format.NewWriter(out, version, format.ET, nil)

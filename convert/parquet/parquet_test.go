@@ -163,7 +163,7 @@ func TestView(t *testing.T) {
 	const n = 3000 // more than there are in memory at a time
 	var entries []*format.TraceEntry
 	service := strings.Repeat("s", 100)
-	entries = append(entries, format.Root(), &format.TraceEntry{Metadata: format.Metadata{Name: "resource"}, Attributes: tracetest.Attributes("service.name", service)})
+	entries = append(entries, format.Root(), tracetest.Entry("resource", "service.name", service))
 	late := &format.TraceEntry{Parent: 1, Metadata: format.Metadata{Name: "child"}, Attributes: tracetest.Attributes(
 		"trace_id", traceID, "span_id", "00000000000000cc", "parent_span_id", "0000000000000001", "time_unix_nano", uint64(5))}
 	entries = append(entries, late)
@@ -175,7 +175,7 @@ func TestView(t *testing.T) {
 		entries = append(entries, &format.TraceEntry{Parent: began, Message: format.Some("late"), Metadata: format.Metadata{Name: format.NameSpanEnd, Level: format.LevelError}, Attributes: tracetest.Attributes(
 			"span_id", id, "duration_nano", uint64(7), "otel.status_code", "ERROR", "k", 2, "new", true)})
 	}
-	for _, version := range []format.Version{format.V1, format.V2} {
+	for _, version := range tracetest.BothVersions {
 		v := viewOf(t, version, entries...)
 		rows := rowsOf(t, converter.Bytes(t, v))
 		expect.MustLen(t, rows, 3+2*n, "version %d: rows", version)

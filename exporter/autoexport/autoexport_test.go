@@ -17,10 +17,11 @@ import (
 	"github.com/entrace-go/entrace/exporter/autoexport"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 func TestEnvironmentSelectsEntrace(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "app.et")
+	path := hosttest.Path(t, "app.et")
 	t.Setenv("OTEL_TRACES_EXPORTER", "entrace")
 	t.Setenv("OTEL_LOGS_EXPORTER", "entrace")
 	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", path)

@@ -20,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/retain"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -40,7 +41,7 @@ var must = expect.Must
 
 func folderOf(t testing.TB) *Folder {
 	t.Helper()
-	f, err := Open(filepath.Join(t.TempDir(), "traces"))
+	f, err := Open(hosttest.Path(t, "traces"))
 	must(t, err)
 	return f
 }
@@ -222,7 +223,7 @@ func TestOpenFolder(t *testing.T) {
 func folderForeign(t *testing.T, f *Folder) func() {
 	t.Helper()
 	const name = "20261120T212712.021345Z-h-1-000%d-c%s"
-	outside := filepath.Join(t.TempDir(), "outside.et")
+	outside := hosttest.Path(t, "outside.et")
 	must(t, os.WriteFile(outside, []byte("outside"), 0o600))
 	long := time.Now().Add(-time.Hour)
 	put := func(name string) {

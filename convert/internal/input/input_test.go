@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -30,7 +29,7 @@ func content(n int) string {
 // file returns an open file with text, after seven bytes that were already read.
 func file(t *testing.T, text string) *os.File {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "in")
+	name := hosttest.Path(t, "in")
 	must(t, os.WriteFile(name, []byte("skipped"+text), 0o600))
 	f, err := os.Open(name)
 	must(t, err)
@@ -110,7 +109,7 @@ func TestEndOfContext(t *testing.T) {
 // the Input.
 func TestNoTempDir(t *testing.T) {
 	text := content(9 << 20)
-	in, err := input.Open(t.Context(), struct{ io.Reader }{strings.NewReader(text)}, filepath.Join(t.TempDir(), "missing"))
+	in, err := input.Open(t.Context(), struct{ io.Reader }{strings.NewReader(text)}, hosttest.Path(t, "missing"))
 	must(t, err)
 	defer in.Close()
 	if !errors.Is(in.Err(), os.ErrNotExist) || in.Size() < 7<<20 {

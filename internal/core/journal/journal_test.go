@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -26,7 +25,7 @@ var media = []Medium{Heap, Mapped, Written}
 func create(t *testing.T, o Options) *Journal {
 	t.Helper()
 	if o.Medium != Heap && o.Name == "" {
-		o.Name = filepath.Join(t.TempDir(), "j")
+		o.Name = hosttest.Path(t, "j")
 	}
 	if o.Segments == 0 {
 		o.Segments, o.Extra = 64, 64
@@ -210,7 +209,7 @@ func TestAppendAndRead(t *testing.T) {
 func TestDeadHasWhatWasNotReleased(t *testing.T) {
 	for _, m := range media[1:] {
 		t.Run(m.String(), func(t *testing.T) {
-			name := filepath.Join(t.TempDir(), "j")
+			name := hosttest.Path(t, "j")
 			j := create(t, Options{Medium: m, Name: name})
 			rd := j.NewReader()
 			hint := j.NewHint()
@@ -275,7 +274,7 @@ func everything([]byte) func(uint32) uint64 { return func(uint32) uint64 { retur
 // TestDeadAtEveryCut replaces the end of the last record by zeros, from each of its bytes on, as a power failure
 // may do. Exactly the records before it must be readable.
 func TestDeadAtEveryCut(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "j")
+	name := hosttest.Path(t, "j")
 	j := create(t, Options{Medium: Written, Name: name})
 	hint := j.NewHint()
 	for n := 1; n <= 3; n++ {
@@ -309,7 +308,7 @@ func TestDeadAtEveryCut(t *testing.T) {
 
 // TestDeadWithFlippedBytes reads files with some wrong bytes. A record that is read must be intact.
 func TestDeadWithFlippedBytes(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "j")
+	name := hosttest.Path(t, "j")
 	j := create(t, Options{Medium: Mapped, Name: name})
 	hint := j.NewHint()
 	for n := 1; n <= 1500; n++ {
@@ -543,7 +542,7 @@ func BenchmarkAppend(b *testing.B) {
 			b.Run(fmt.Sprintf("%v/%d", m, size+HeadSize+16), func(b *testing.B) {
 				o := Options{Medium: m, Segments: 64, Extra: 2, Evict: func(*Journal, *Segment) {}}
 				if m != Heap {
-					o.Name = filepath.Join(b.TempDir(), "j")
+					o.Name = hosttest.Path(b, "j")
 				}
 				j, err := New(o)
 				must(b, err)
@@ -580,7 +579,7 @@ func (b *badPage) ReadAt(to []byte, off int64) (int, error) {
 
 // TestUnreadableSegment checks that an unreadable page costs only the records of its segment.
 func TestUnreadableSegment(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "j")
+	name := hosttest.Path(t, "j")
 	j, err := New(Options{Medium: Written, Name: name, Segments: 8, Extra: 2, MaxWait: time.Second})
 	must(t, err)
 	hint := j.NewHint()
@@ -614,7 +613,7 @@ func TestUnreadableSegment(t *testing.T) {
 
 // TestHurry checks that an append waits for MaxWait, and after SetHurry only for about a millisecond.
 func TestHurry(t *testing.T) {
-	j, err := New(Options{Medium: Written, Name: filepath.Join(t.TempDir(), "j"), Segments: 8, Extra: 2, MaxWait: 200 * time.Millisecond})
+	j, err := New(Options{Medium: Written, Name: hosttest.Path(t, "j"), Segments: 8, Extra: 2, MaxWait: 200 * time.Millisecond})
 	must(t, err)
 	defer j.Remove()
 	for i := range j.shards {

@@ -3,13 +3,13 @@ package journal
 import (
 	"bytes"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // TestKillBetweenPagesDamagesNothing interrupts the pwrite of a record at each page boundary, as a kill does. The
@@ -32,7 +32,7 @@ func TestKillBetweenPagesDamagesNothing(t *testing.T) {
 		{"part of a chain", func(s *Segment) error { return s.appendPart(make([]byte, size), chainMore) }},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			name := filepath.Join(t.TempDir(), "j")
+			name := hosttest.Path(t, "j")
 			j := create(t, Options{Medium: Written, Name: name, Segments: 2})
 			s, err := j.pool.take(StreamSpans, 0)
 			must(t, err)

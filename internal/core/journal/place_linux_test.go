@@ -42,7 +42,7 @@ var names = hosttest.Names
 // TestJournalIsInSharedMemory checks the files of a journal in shared memory, and that nothing remains of them.
 func TestJournalIsInSharedMemory(t *testing.T) {
 	own := memoryRoot(t)
-	beside := filepath.Join(t.TempDir(), "j")
+	beside := hosttest.Path(t, "j")
 	j, err := Create(Place{Beside: beside}, small)
 	must(t, err)
 	if filepath.Dir(j.Name()) != own || j.Medium() != Mapped || !j.HasName() {
@@ -88,7 +88,7 @@ func TestSquatters(t *testing.T) {
 			own := memoryRoot(t)
 			must(t, squat(own))
 			was, _ := os.Lstat(own)
-			beside := filepath.Join(t.TempDir(), "j")
+			beside := hosttest.Path(t, "j")
 			j, err := Create(Place{Beside: beside}, small)
 			must(t, err)
 			if j.Name() != beside || j.Medium() != MediumOf(filepath.Dir(beside)) {
@@ -146,7 +146,7 @@ func TestForeignJournalIsNotRead(t *testing.T) {
 func TestLostJournalsAreSwept(t *testing.T) {
 	own := memoryRoot(t)
 	leave := func(remove, old bool) string {
-		beside := filepath.Join(t.TempDir(), "j")
+		beside := hosttest.Path(t, "j")
 		j, err := Create(Place{Beside: beside}, small)
 		if err == nil {
 			err = j.Close()
@@ -162,7 +162,7 @@ func TestLostJournalsAreSwept(t *testing.T) {
 		return filepath.Base(j.Name())
 	}
 	kept, young, lost := leave(false, true), leave(true, false), leave(true, true)
-	moved := filepath.Join(t.TempDir(), "moved")
+	moved := hosttest.Path(t, "moved")
 	j, err := Create(Place{Beside: moved}, small)
 	must(t, err)
 	must(t, j.Close())
@@ -177,7 +177,7 @@ func TestLostJournalsAreSwept(t *testing.T) {
 	}
 	again := func() {
 		t.Helper()
-		j, err := Create(Place{Beside: filepath.Join(t.TempDir(), "j")}, small)
+		j, err := Create(Place{Beside: hosttest.Path(t, "j")}, small)
 		if err == nil {
 			err = j.Remove()
 		}
@@ -193,7 +193,7 @@ func TestLostJournalsAreSwept(t *testing.T) {
 		expect.Equal(t, readLost(f) != 0, name == lost, "%s was found to be lost", name)
 		must(t, errors.Join(noteLost(f, then.Unix()), f.Close(), os.Chtimes(f.Name(), then, then)))
 	}
-	last, err := Create(Place{Beside: filepath.Join(t.TempDir(), "j")}, small)
+	last, err := Create(Place{Beside: hosttest.Path(t, "j")}, small)
 	must(t, err)
 	defer last.Remove()
 	have := strings.Join(names(t, own), " ")
@@ -209,7 +209,7 @@ func TestLostJournalsAreSwept(t *testing.T) {
 func TestKilledBetweenRemovalsLeavesNothing(t *testing.T) {
 	create := func(t *testing.T) (j *Journal, beside string) {
 		t.Helper()
-		beside = filepath.Join(t.TempDir(), "j")
+		beside = hosttest.Path(t, "j")
 		j, err := Create(Place{Beside: beside}, small)
 		must(t, err)
 		must(t, expect.Err(j.NewStream(StreamParked).Append(1, NewInfo(1, 0, 0), []byte("text"))))
@@ -218,7 +218,7 @@ func TestKilledBetweenRemovalsLeavesNothing(t *testing.T) {
 	for name, die := range map[string]func(t *testing.T, own string){
 		"Create": func(t *testing.T, own string) {
 			// After New, Create writes the file that names the journal.
-			j, err := New(Options{Medium: Mapped, Name: filepath.Join(own, "ABCDEFGHIJKLMNOPQRSTUVWXYZ.buffer"), Beside: filepath.Join(t.TempDir(), "j"), Segments: 2})
+			j, err := New(Options{Medium: Mapped, Name: filepath.Join(own, "ABCDEFGHIJKLMNOPQRSTUVWXYZ.buffer"), Beside: hosttest.Path(t, "j"), Segments: 2})
 			must(t, err)
 			must(t, j.Close())
 		},
@@ -306,7 +306,7 @@ func TestPrivateSharedMemoryIsNotUsed(t *testing.T) {
 	if !inOwnMounts(t) {
 		return
 	}
-	beside := filepath.Join(t.TempDir(), "j")
+	beside := hosttest.Path(t, "j")
 	j, err := Create(Place{Beside: beside}, small)
 	must(t, err)
 	expect.Equal(t, j.Name(), beside, "the journal")
@@ -319,7 +319,7 @@ func TestSmallSharedMemory(t *testing.T) {
 		return
 	}
 	sharedMemory = func() string { return "/dev/shm" } // even if the machine has several
-	beside := filepath.Join(t.TempDir(), "j")
+	beside := hosttest.Path(t, "j")
 	evict := func(*Journal, *Segment) {}
 	for _, c := range []struct {
 		o      Options
@@ -359,7 +359,7 @@ func TestJournalFollowsMemoryLimit(t *testing.T) {
 	for name, create := range map[string]func(o Options) (*Journal, error){
 		"heap": New,
 		"shared memory": func(o Options) (*Journal, error) {
-			return Create(Place{Beside: filepath.Join(t.TempDir(), "j")}, o)
+			return Create(Place{Beside: hosttest.Path(t, "j")}, o)
 		},
 		"folder": func(o Options) (*Journal, error) {
 			dir := t.TempDir()
@@ -392,7 +392,7 @@ func TestJournalFollowsMemoryLimit(t *testing.T) {
 // then has no name, and must not remove the file of the other.
 func TestPointerOfAnother(t *testing.T) {
 	memoryRoot(t)
-	beside := filepath.Join(t.TempDir(), "j")
+	beside := hosttest.Path(t, "j")
 	a, err := Create(Place{Beside: beside}, small)
 	must(t, err)
 	must(t, os.Rename(beside, beside+".moved"))
@@ -442,7 +442,7 @@ func TestNoRoomToGrow(t *testing.T) {
 func TestJournalOfRemovedFolderGoesAfterAnHour(t *testing.T) {
 	own := memoryRoot(t)
 	leave := func(remove func(dir string) error) string {
-		dir := filepath.Join(t.TempDir(), "traces")
+		dir := hosttest.Path(t, "traces")
 		must(t, os.Mkdir(dir, 0o700))
 		j, err := Create(Place{Beside: filepath.Join(dir, "j")}, small)
 		must(t, err)
@@ -458,7 +458,7 @@ func TestJournalOfRemovedFolderGoesAfterAnHour(t *testing.T) {
 	gone := leave(os.RemoveAll)
 	unmounted := leave(func(dir string) error { return os.RemoveAll(filepath.Dir(dir)) })
 	fileAlone := leave(func(dir string) error { return os.Remove(filepath.Join(dir, "j")) })
-	last, err := Create(Place{Beside: filepath.Join(t.TempDir(), "j")}, small)
+	last, err := Create(Place{Beside: hosttest.Path(t, "j")}, small)
 	must(t, err)
 	defer last.Remove()
 	have := strings.Join(names(t, own), " ")
@@ -488,7 +488,7 @@ func TestJournalOfAnotherUser(t *testing.T) {
 		t.Skip("needs root")
 	}
 	own := memoryRoot(t)
-	place := Place{Beside: filepath.Join(t.TempDir(), "j")}
+	place := Place{Beside: hosttest.Path(t, "j")}
 	old, err := Create(place, small)
 	must(t, err)
 	defer old.Remove()

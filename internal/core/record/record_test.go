@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 var must = expect.Must
@@ -30,7 +30,7 @@ type rig struct {
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "j")
+	name := hosttest.Path(t, "j")
 	j, err := journal.New(journal.Options{Medium: journal.Mapped, Name: name, Segments: 64, Extra: 40, MaxWait: time.Second})
 	must(t, err)
 	r := &rig{j: j, in: record.NewInterner(nil, nil), name: name}
@@ -476,7 +476,7 @@ func TestNamesGetNumbers(t *testing.T) {
 	}
 	var sizes []int
 	for range 500 {
-		j, err := journal.New(journal.Options{Medium: journal.Mapped, Name: filepath.Join(t.TempDir(), "j"), Segments: 4, MaxWait: time.Second})
+		j, err := journal.New(journal.Options{Medium: journal.Mapped, Name: hosttest.Path(t, "j"), Segments: 4, MaxWait: time.Second})
 		must(t, err)
 		in := record.NewInterner(nil, nil)
 		must(t, in.Attach(j))
@@ -509,7 +509,7 @@ func TestNamesGetNumbers(t *testing.T) {
 // TestFailedDefinitionsTakeNoNumbers uses a name again and again while the journal has no room for definitions. The
 // failed attempts must not use up numbers: a later journal with room needs them.
 func TestFailedDefinitionsTakeNoNumbers(t *testing.T) {
-	j, err := journal.New(journal.Options{Medium: journal.Written, Name: filepath.Join(t.TempDir(), "j"), Segments: 1, MaxWait: time.Second})
+	j, err := journal.New(journal.Options{Medium: journal.Written, Name: hosttest.Path(t, "j"), Segments: 1, MaxWait: time.Second})
 	must(t, err)
 	in := record.NewInterner(nil, nil)
 	must(t, in.Attach(j))

@@ -2,17 +2,17 @@ package mapfile_test
 
 import (
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/file/mapfile"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // TestPassKeepsNoMemory reads a file in pieces, and expects that the pieces do not add to the memory of the process.
 func TestPassKeepsNoMemory(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "x")
+	name := hosttest.Path(t, "x")
 	const size, piece = 64 << 20, 300_001
 	if err := os.WriteFile(name, make([]byte, size), 0o600); err != nil {
 		t.Fatal(err)

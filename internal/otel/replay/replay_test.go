@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +24,7 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/codec"
 	"github.com/entrace-go/entrace/internal/otel/replay"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -44,7 +44,7 @@ func viewOf(t testing.TB, spans []otel.Span, logs []otel.Log) *view.View {
 			in = append(binary.BigEndian.AppendUint32(in, uint32(len(message))), message...)
 		}
 	}
-	path := filepath.Join(t.TempDir(), "in.iet")
+	path := hosttest.Path(t, "in.iet")
 	f, err := os.Create(path)
 	must(t, err)
 	w, err := format.NewWriter(f, format.V1, format.IET, nil)

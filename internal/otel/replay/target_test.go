@@ -5,12 +5,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/otel/replay"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // clean unsets OpenTelemetry's environment variables.
@@ -79,7 +79,7 @@ func TestRequestIsOfTheEnvironment(t *testing.T) {
 	var got http.Header
 	s := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Clone() }))
 	defer s.Close()
-	certificate := filepath.Join(t.TempDir(), "ca.pem")
+	certificate := hosttest.Path(t, "ca.pem")
 	must(t, os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
 	v := viewOf(t, spansOf(1, 0), nil)
 	t.Setenv(prefix+"HEADERS", "Api-Key=of%20all, other = 1")

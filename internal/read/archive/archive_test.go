@@ -23,6 +23,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/read/archive"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -258,7 +259,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 }
 
 func TestDryRunWritesNothing(t *testing.T) {
-	dir, to := t.TempDir(), filepath.Join(t.TempDir(), "to")
+	dir, to := t.TempDir(), hosttest.Path(t, "to")
 	record(t, filepath.Join(dir, "app.et"), "shop")
 	objects := 0
 	expect.Must(t, archive.Run(t.Context(), dir, archive.Folder(to), archive.Options{DryRun: true, Report: func(r *archive.Result, err error) {
@@ -291,7 +292,7 @@ func TestUnreachableTargetEndsTheRun(t *testing.T) {
 	dir := t.TempDir()
 	record(t, filepath.Join(dir, "a.et"), "shop")
 	record(t, filepath.Join(dir, "b.et"), "shop")
-	to := filepath.Join(t.TempDir(), "file")
+	to := hosttest.Path(t, "file")
 	expect.Must(t, os.WriteFile(to, nil, 0o600))
 	err := archive.Run(t.Context(), dir, archive.Folder(to), archive.Options{Report: func(r *archive.Result, err error) {
 		t.Errorf("%s is reported with %v", r.File, err)

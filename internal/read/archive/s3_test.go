@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/read/archive"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // A bucket is an S3 server with one bucket. It accepts any signature.
@@ -51,9 +52,9 @@ func start(t *testing.T, b *bucket) {
 	t.Helper()
 	s := httptest.NewTLSServer(b)
 	t.Cleanup(s.Close)
-	ca := filepath.Join(t.TempDir(), "ca.pem")
+	ca := hosttest.Path(t, "ca.pem")
 	expect.Must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
-	none := filepath.Join(t.TempDir(), "none")
+	none := hosttest.Path(t, "none")
 	for name, value := range map[string]string{
 		"AWS_ENDPOINT_URL": s.URL, "AWS_ENDPOINT_URL_S3": "", "AWS_CA_BUNDLE": ca, "AWS_REGION": "mars", "AWS_EC2_METADATA_DISABLED": "true",
 		"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "",
@@ -92,7 +93,7 @@ func TestBucketHoldsWhatAFolderDoes(t *testing.T) {
 func TestCredentialsOfAProfile(t *testing.T) {
 	b := &bucket{objects: make(map[string]string)}
 	start(t, b)
-	file := filepath.Join(t.TempDir(), "credentials")
+	file := hosttest.Path(t, "credentials")
 	expect.Must(t, os.WriteFile(file, []byte("[backup]\naws_access_key_id = key\naws_secret_access_key = secret\n"), 0o600))
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -22,10 +23,10 @@ func TestPart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes for a long time, and starts no goroutine")
 	}
-	for _, version := range []format.Version{format.V1, format.V2} {
+	for _, version := range tracetest.BothVersions {
 		for _, f := range []format.StorageFormat{format.ET, format.IET, format.IETPrefix} {
 			t.Run(fmt.Sprint(f, version), func(t *testing.T) {
-				name := filepath.Join(t.TempDir(), "x."+f.String())
+				name := hosttest.Path(t, "x."+f.String())
 				tracetest.WriteMany(t, name, version, f, 17<<20, f == format.ET)
 				all := tracetest.OpenFile(t, name)
 				p := Open(name, 50)
@@ -71,7 +72,7 @@ func TestPartReadsTheEnd(t *testing.T) {
 	for _, f := range []format.StorageFormat{format.ET, format.IET} {
 		var sizes [2]int
 		for i, size := range []int{20 << 20, 80 << 20} {
-			name := filepath.Join(t.TempDir(), "x."+f.String())
+			name := hosttest.Path(t, "x."+f.String())
 			tracetest.WriteMany(t, name, format.V2, f, size, false)
 			file, err := os.Open(name)
 			must(t, err)
@@ -125,7 +126,7 @@ func TestPartForged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes for a long time, and starts no goroutine")
 	}
-	inner := filepath.Join(t.TempDir(), "inner.iet")
+	inner := hosttest.Path(t, "inner.iet")
 	tracetest.WriteMany(t, inner, format.V1, format.IET, 5<<20, false)
 	body, err := os.ReadFile(inner)
 	must(t, err)
@@ -134,7 +135,7 @@ func TestPartForged(t *testing.T) {
 			if f == format.IET && size > 3<<20 {
 				continue // the attribute fills all bytes that are read
 			}
-			name := filepath.Join(t.TempDir(), "x."+f.String())
+			name := hosttest.Path(t, "x."+f.String())
 			x := tracetest.New(t, format.V1, f, format.Root())
 			for i := range 200_000 {
 				x.Add(&format.TraceEntry{Message: format.Some(fmt.Sprint("real ", i)), Metadata: format.Metadata{Name: "event", Target: strings.Repeat("t", 80)}})

@@ -15,7 +15,7 @@ import (
 // TestWindow checks which rows are complete after each part of a trace, and their order. Spans that began before the
 // last View or before the first entry, or whose beginning is lost, must also be found.
 func TestWindow(t *testing.T) {
-	for _, version := range []format.Version{format.V1, format.V2} {
+	for _, version := range tracetest.BothVersions {
 		begin := func(name, id string) *format.TraceEntry {
 			return tracetest.Entry(name, format.AttrSpanID, id, format.AttrTime, uint64(1000))
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -58,7 +59,7 @@ func program(t *testing.T, name string) string {
 // programIn builds the program of a case with the packages of another module of this repository.
 func programIn(t *testing.T, module, name string) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), name)
+	bin := hosttest.Path(t, name)
 	goIn(t, module, "build", "-o", bin, caseFile(t, name, "main.go"))
 	return bin
 }
@@ -125,7 +126,7 @@ func TestCaseGrowingFileRemoved(t *testing.T) {
 		bin := program(t, x.name)
 		for _, fate := range x.fates {
 			t.Run(x.name+"/"+fate, func(t *testing.T) {
-				dir := filepath.Join(t.TempDir(), "traces")
+				dir := hosttest.Path(t, "traces")
 				must(t, os.Mkdir(dir, 0o700))
 				ended(t, bin, dir, fate)
 				wantTicks(t, messages(t, dir), 0, x.last)
@@ -169,7 +170,7 @@ func TestCaseFatalReason(t *testing.T) {
 }
 
 func TestCaseNilLevelVar(t *testing.T) {
-	out := ended(t, program(t, "nil-level-var"), filepath.Join(t.TempDir(), "app.et"))
+	out := ended(t, program(t, "nil-level-var"), hosttest.Path(t, "app.et"))
 	for _, line := range []string{"slogadapter: <nil>", "nil recorder: <nil>", "nil ctx handler: <nil>", "setup: <nil>", "setup nil ctx: <nil>"} {
 		if !strings.Contains(out, line+"\n") {
 			t.Errorf("there is no %q in\n%s", line, out)
@@ -184,7 +185,7 @@ func TestCaseSystemd(t *testing.T) {
 		t.Fatal("it needs root to run a program as another user")
 	}
 	bin := program(t, "systemd-remove-ipc")
-	entrace := filepath.Join(t.TempDir(), "entrace")
+	entrace := hosttest.Path(t, "entrace")
 	goIn(t, ".", "build", "-o", entrace, "./cmd/entrace")
 	forOthers(t, bin, entrace)
 	for _, name := range []string{"systemd-remove-ipc", "held-remove-ipc-live"} {
@@ -231,7 +232,7 @@ func TestCaseManyOpenSpans(t *testing.T) {
 	for _, x := range [][2]string{{"300000", "8MiB"}, {"3000000", "256MiB"}} {
 		out := ""
 		for range 3 {
-			out = ended(t, bin, filepath.Join(t.TempDir(), "a.et"), x[0], x[1])
+			out = ended(t, bin, hosttest.Path(t, "a.et"), x[0], x[1])
 			if whole.MatchString(out) {
 				break
 			}
@@ -245,7 +246,7 @@ func TestCaseManyOpenSpans(t *testing.T) {
 func TestCaseCardinality(t *testing.T) {
 	bin := program(t, "held-cardinality")
 	for what, most := range map[string]int{"keys": 25, "spans": 25} {
-		heaps := regexp.MustCompile(what+` \d+ (\d+) MiB heap`).FindAllStringSubmatch(ended(t, bin, what, filepath.Join(t.TempDir(), "a.et")), -1)
+		heaps := regexp.MustCompile(what+` \d+ (\d+) MiB heap`).FindAllStringSubmatch(ended(t, bin, what, hosttest.Path(t, "a.et")), -1)
 		if len(heaps) < 6 {
 			t.Fatalf("%s: it printed %d times", what, len(heaps))
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -110,7 +111,7 @@ func runCollector(t *testing.T, receiver, exporter, components string) *process 
 	t.Helper()
 	exe, err := otelcol()
 	must(t, err)
-	config := filepath.Join(t.TempDir(), "config.yaml")
+	config := hosttest.Path(t, "config.yaml")
 	pipeline := fmt.Sprintf("{receivers: [%s], exporters: [%s]}", receiver, exporter)
 	must(t, os.WriteFile(config, []byte(components+`
 service:
@@ -223,9 +224,7 @@ func TestComponentsWithNewestRelease(t *testing.T) {
 func recordsIn(t *testing.T, names ...string) (all []string) {
 	t.Helper()
 	for _, name := range names {
-		f, err := format.Open(name, nil)
-		must(t, err)
-		defer f.Close()
+		f := tracetest.OpenFile(t, name)
 		v := tracetest.View(t, f)
 		for r := range v.Rows() {
 			e, err := v.Entry(r)

@@ -28,6 +28,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/jsontest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
@@ -85,7 +86,7 @@ func tryPeer(args ...string) ([]byte, error) {
 }
 
 var (
-	versions = []format.Version{format.V1, format.V2}
+	versions = tracetest.BothVersions
 	formats  = []format.StorageFormat{format.IET, format.IETPrefix, format.ET}
 )
 
@@ -103,7 +104,7 @@ func number(v format.Version) string { return strconv.Itoa(int(v)) }
 // TestReadTheirs reads files that the crate wrote, and compares the entries with those that the crate reads.
 func TestReadTheirs(t *testing.T) {
 	each(t, func(t *testing.T, v format.Version, f format.StorageFormat) {
-		name := filepath.Join(t.TempDir(), "theirs."+f.String())
+		name := hosttest.Path(t, "theirs."+f.String())
 		peer(t, "write", number(v), f.String(), name)
 		compare(t, v, name)
 		base := filepath.Join("..", "..", "..", "format", "testdata", "v"+number(v))
@@ -133,9 +134,7 @@ func TestReadOurs(t *testing.T) {
 // compare reads a file with the crate and with package format, and compares the results.
 func compare(t *testing.T, v format.Version, name string) {
 	t.Helper()
-	f, err := format.Open(name, nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, name)
 	theirs := lines(peer(t, "dump", number(v), name))
 	kids := lines(peer(t, "children", number(v), name))
 	if len(theirs) != f.Len() || len(kids) != f.Len() {
@@ -319,9 +318,7 @@ func TestCrateTakesModuleForFile(t *testing.T) {
 				Line int
 			}
 			must(t, json.Unmarshal(lines(peer(t, "header", number(v), name))[1], &h))
-			f, err := format.Open(name, nil)
-			must(t, err)
-			defer f.Close()
+			f := tracetest.OpenFile(t, name)
 			e, err := f.Entry(1)
 			must(t, err)
 			m := e.Metadata

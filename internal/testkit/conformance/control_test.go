@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -84,9 +85,9 @@ func TestFlightChild(t *testing.T) {
 // that is made from the ring of a killed process.
 func TestFlightIsReadable(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
-		dir := filepath.Join(t.TempDir(), "traces")
+		dir := hosttest.Path(t, "traces")
 		flight(t, dir, v)
-		killed := filepath.Join(t.TempDir(), "traces")
+		killed := hosttest.Path(t, "traces")
 		cmd := exec.Command(os.Args[0], "-test.run=^TestFlightChild$")
 		cmd.Env = append(os.Environ(), flightVariable+"="+killed, flightVariable+"_VERSION="+number(v))
 		must(t, cmd.Start())

@@ -33,7 +33,7 @@ func TestCrashChild(t *testing.T) {
 	must(t, err)
 	rec, err := recorder.Create(args[2], &recorder.Options{Version: format.Version(v), Durability: d})
 	must(t, err)
-	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}})
+	res, err := rec.Resource(tracetest.Entry(format.NameResource))
 	must(t, err)
 	for i := range 1_000_000 {
 		if i == 50 {
@@ -55,7 +55,7 @@ func TestCrashChild(t *testing.T) {
 		s.Children = []format.TraceEntry{{Message: format.Some("event"), Metadata: format.Metadata{Name: "event", Level: format.LevelWarn}}}
 		must(t, tracetest.WriteSpan(rec, s))
 		if i%3 == 0 {
-			must(t, tracetest.EndSpan(rec, ref, nil, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}}))
+			must(t, tracetest.EndSpan(rec, ref, nil, tracetest.Entry(format.NameSpanEnd)))
 		}
 		if i%100 == 99 {
 			time.Sleep(time.Millisecond)

@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -129,7 +130,7 @@ func TestLinesOfLoggers(t *testing.T) {
 		t.Run(x.language+" "+x.logger, func(t *testing.T) {
 			args, err := linesOf[x.language](x.logger)
 			must(t, err)
-			name := filepath.Join(t.TempDir(), "x.log")
+			name := hosttest.Path(t, "x.log")
 			before := time.Now()
 			writeLines(t, name, args...)
 			c, shapes := openLog(t, name)
@@ -169,7 +170,7 @@ func TestLinesBelowTheirSpans(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			args, err := service()
 			must(t, err)
-			file := filepath.Join(t.TempDir(), "x.et")
+			file := hosttest.Path(t, "x.et")
 			cmd := exec.CommandContext(t.Context(), exe, append([]string{"run", "--console", "-o", file, "--"}, args...)...)
 			cmd.Env = append(os.Environ(), "OTEL_SERVICE_NAME=shop", "OTEL_PYTHON_LOG_CORRELATION=true")
 			if out, err := cmd.CombinedOutput(); err != nil {
@@ -238,7 +239,7 @@ func TestLinesAsLnav(t *testing.T) {
 	for language, logger := range map[string]string{"python": "standard", "go": "klog"} {
 		args, err := linesOf[language](logger)
 		must(t, err)
-		name := filepath.Join(t.TempDir(), "x.log")
+		name := hosttest.Path(t, "x.log")
 		writeLines(t, name, args...)
 		lnav := exec.CommandContext(t.Context(), "lnav", "-n", "-c", ";SELECT log_time, log_level FROM all_logs", "-c", ":write-csv-to -", name)
 		lnav.Env = append(os.Environ(), "HOME="+t.TempDir(), "TZ=UTC")

@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/convert/measureme"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -81,7 +82,7 @@ func viewProfile(t *testing.T, name string) *view.View {
 	in, err := os.Open(name)
 	must(t, err)
 	defer in.Close()
-	out, err := os.Create(filepath.Join(t.TempDir(), "profile.iet"))
+	out, err := os.Create(hosttest.Path(t, "profile.iet"))
 	must(t, err)
 	defer out.Close()
 	w, err := format.NewWriter(out, format.V2, format.IET, nil)

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -29,7 +29,7 @@ import (
 func asked(t testing.TB, n int) *view.View {
 	t.Helper()
 	r := rand.New(rand.NewPCG(14, 1))
-	name := filepath.Join(t.TempDir(), "asked.iet")
+	name := hosttest.Path(t, "asked.iet")
 	out, err := os.Create(name)
 	must(t, err)
 	defer out.Close()
@@ -151,7 +151,7 @@ func TestQueryDuckDB(t *testing.T) {
 		{`{} | values(.user)`, `select attributes_string['user'], count(*) from entries where attributes_string['user'] is not null group by all`},
 	}
 	v := asked(t, 6000)
-	table := filepath.Join(t.TempDir(), "asked.parquet")
+	table := hosttest.Path(t, "asked.parquet")
 	var b bytes.Buffer
 	must(t, parquet.Encode(t.Context(), &b, v))
 	must(t, os.WriteFile(table, b.Bytes(), 0o600))
@@ -229,7 +229,7 @@ func BenchmarkQueryDuckDB(b *testing.B) {
 		{`{ kind != nil } | p50(duration) | p95(duration) | p99(duration) by(name)`, `select sum(n), max(q) from (select count(*) n, quantile_disc(duration_nano, [0.5, 0.95, 0.99]) q from entries where role = 'span' group by name)`},
 	}
 	v := asked(b, 1_000_000)
-	table := filepath.Join(b.TempDir(), "asked.parquet")
+	table := hosttest.Path(b, "asked.parquet")
 	out, err := os.Create(table)
 	must(b, err)
 	must(b, errors.Join(parquet.Encode(b.Context(), out, v), out.Close()))

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
@@ -44,7 +44,7 @@ func TestReceiveTheirs(t *testing.T) {
 			if err := <-done; err != nil || x.Err != nil {
 				t.Fatalf("%v, %+v", err, x)
 			}
-			theirs := filepath.Join(t.TempDir(), "theirs.et")
+			theirs := hosttest.Path(t, "theirs.et")
 			peer(t, "write", number(v), "et", theirs)
 			if !bytes.Equal(read(t, x.Path), read(t, theirs)) {
 				t.Error("what was received differs from what the crate writes")
@@ -81,9 +81,7 @@ func TestSendOurs(t *testing.T) {
 			if len(all) != 2*n {
 				t.Fatalf("the crate prints %d lines, want %d entries and their children", len(all), n)
 			}
-			f, err := format.Open(name, nil)
-			must(t, err)
-			defer f.Close()
+			f := tracetest.OpenFile(t, name)
 			err = f.Walk(0, func(id uint32, e *format.TraceEntry) error {
 				// The entry that marks the end contains a time, which differs.
 				if e.Metadata.Name == mapping.NameEnd {
@@ -109,7 +107,7 @@ func TestSendOurs(t *testing.T) {
 // entries. While it records, it pauses for more than 50 ms, after which the crate gives up on an incomplete entry.
 func recordAndSend(t *testing.T, v format.Version, endpoint string) (name string, n int) {
 	t.Helper()
-	name = filepath.Join(t.TempDir(), "ours.iet")
+	name = hosttest.Path(t, "ours.iet")
 	o := &recorder.Options{Version: v}
 	var s *remote.Sender
 	if endpoint != "" {
@@ -144,9 +142,7 @@ func recordAndSend(t *testing.T, v format.Version, endpoint string) (name string
 		}
 	}
 	must(t, rec.Close(t.Context()))
-	f, err := format.Open(name, nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, name)
 	if s != nil {
 		if st := s.Stats(); st.Sent != uint64(f.Len())-1 || st.Dropped+st.Moved > 0 || st.Connections != 1 {
 			t.Errorf("the account is %+v", st)

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
@@ -208,9 +207,7 @@ func sendAll(t *testing.T, dir string, endpoints map[string]string) map[string][
 // compares all spans. The file must have as many spans that are not in kept as others says.
 func compareSent(t *testing.T, file, service string, kept []byte, others int) {
 	t.Helper()
-	f, err := format.Open(file, nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, file)
 	v := tracetest.View(t, f)
 	spans := make(map[string]view.Row)
 	logs := 0

@@ -24,6 +24,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -124,7 +125,7 @@ func TestDuckDB(t *testing.T) {
 	for name, file := range tablesFiles(t) {
 		t.Run(name, func(t *testing.T) {
 			v := tablesView(t, file)
-			table := filepath.Join(t.TempDir(), "ours.parquet")
+			table := hosttest.Path(t, "ours.parquet")
 			tablesWrite(t, table, v, parquet.Encode)
 			want := tablesExpect(t, v)
 			for _, reader := range []string{"duckdb", "pyarrow"} {

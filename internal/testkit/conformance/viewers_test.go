@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/convert/chrome"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -82,9 +83,7 @@ func viewed(t *testing.T, fn func(t *testing.T, v *view.View)) {
 	}
 	for name, file := range files {
 		t.Run(name, func(t *testing.T) {
-			f, err := format.Open(file, nil)
-			must(t, err)
-			defer f.Close()
+			f := tracetest.OpenFile(t, file)
 			v := tracetest.View(t, f)
 			fn(t, v)
 		})
@@ -110,7 +109,7 @@ func TestChromeInFirefoxProfiler(t *testing.T) {
 	viewed(t, func(t *testing.T, v *view.View) {
 		var b bytes.Buffer
 		must(t, chrome.Encode(t.Context(), &b, v))
-		name := filepath.Join(t.TempDir(), "trace.json")
+		name := hosttest.Path(t, "trace.json")
 		must(t, os.WriteFile(name, b.Bytes(), 0o600))
 		threads, want := ours(t, b.Bytes())
 

@@ -2,10 +2,17 @@ package hosttest
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
+
+// Path returns the path of a file in a new folder, which is removed at the end of the test.
+func Path(t testing.TB, name ...string) string {
+	t.Helper()
+	return filepath.Join(append([]string{t.TempDir()}, name...)...)
+}
 
 // Names returns the sorted names of what is in a folder.
 func Names(t testing.TB, dir string) []string {

@@ -12,6 +12,9 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
+// BothVersions are the versions of the format.
+var BothVersions = []format.Version{format.V1, format.V2}
+
 // ReadFile returns the content of a file.
 func ReadFile(t testing.TB, name string) []byte {
 	t.Helper()

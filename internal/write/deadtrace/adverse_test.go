@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/tracename"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/recorder"
@@ -116,7 +117,7 @@ func TestKillDuringRecoveryOfDamageDoublesNothing(t *testing.T) {
 // TestStartSparesWhatItSetsAside checks that Create does not remove the trace of the last run to make room,
 // although it is larger than KeepBytes.
 func TestStartSparesWhatItSetsAside(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "app.iet")
+	name := hosttest.Path(t, "app.iet")
 	for range 2 {
 		rec := tracetest.CreateAt(t, name, &recorder.Options{KeepBytes: 100})
 		for range 100 {

@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/recorder"
@@ -131,8 +132,8 @@ func TestReasonWithoutJournal(t *testing.T) {
 // TestEndsCleanly compares EndsCleanly, which reads the last bytes, with Inspect, which reads the whole
 // file.
 func TestEndsCleanly(t *testing.T) {
-	for _, v := range []format.Version{format.V1, format.V2} {
-		name := filepath.Join(t.TempDir(), "app.iet")
+	for _, v := range tracetest.BothVersions {
+		name := hosttest.Path(t, "app.iet")
 		rec := tracetest.CreateAt(t, name, &recorder.Options{Version: v})
 		for range 300 {
 			must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("of entrace.end"), Metadata: format.Metadata{Name: mapping.NameEnd}}))

@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
@@ -121,7 +122,7 @@ func TestRingChild(t *testing.T) {
 
 // TestRingFault truncates the file of a ring. The ring continues in memory.
 func TestRingFault(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.ring")
+	path := hosttest.Path(t, "x.ring")
 	told := make(chan error, 10)
 	g := newRing(t, &ring.Options{Path: path, Dir: filepath.Dir(path), Bytes: 4 << 20, OnError: func(err error) { told <- err }}, allProviders)
 	s := play(t, g.Recorder())
@@ -153,7 +154,7 @@ func TestRingFault(t *testing.T) {
 func TestRingLosesItsNames(t *testing.T) {
 	for _, which := range []string{"pointer", "ring"} {
 		t.Run(which, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "x.ring")
+			path := hosttest.Path(t, "x.ring")
 			told := make(chan error, 10)
 			g := newRing(t, &ring.Options{Path: path, Bytes: 4 << 20, OnError: func(err error) { told <- err }}, allProviders)
 			s := play(t, g.Recorder())
@@ -191,7 +192,7 @@ func TestRingLosesItsNames(t *testing.T) {
 // TestOpenRingDamaged opens rings that are cut or changed at many places. Open returns a known error, or a
 // snapshot makes a whole trace.
 func TestOpenRingDamaged(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.ring")
+	path := hosttest.Path(t, "x.ring")
 	g := newRing(t, &ring.Options{Path: path, Dir: filepath.Dir(path), Bytes: 4 << 20, Note: []byte("n")}, allProviders)
 	s := play(t, g.Recorder())
 	for i := range 3000 {
@@ -205,7 +206,7 @@ func TestOpenRingDamaged(t *testing.T) {
 	whole := tracetest.ReadFile(t, path)
 	rnd := rand.New(rand.NewPCG(3, 4))
 	check := func(what string, b []byte, wantDamage bool) {
-		name := filepath.Join(t.TempDir(), "y.ring")
+		name := hosttest.Path(t, "y.ring")
 		must(t, os.WriteFile(name, b, 0o600))
 		d, err := ring.Open(name)
 		if err != nil {
@@ -220,7 +221,7 @@ func TestOpenRingDamaged(t *testing.T) {
 			t.Errorf("%s: nothing is said to be damaged", what)
 		}
 		sn := d.Snapshot(ring.SnapshotOptions{Providers: allProviders})
-		rec, err := sn.Create(filepath.Join(t.TempDir(), "y.iet"), &recorder.Options{Durability: recorder.DurabilityWriteThrough})
+		rec, err := sn.Create(hosttest.Path(t, "y.iet"), &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 		must(t, err)
 		expect.Is(t, sn.Copy(rec), nil, "%s", what)
 		tracetest.Close(t, rec)

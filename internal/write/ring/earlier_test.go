@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
@@ -24,19 +25,19 @@ func TestOpenRingsOfEarlierVersions(t *testing.T) {
 		defer d.Close()
 		expect.Equal(t, string(d.Note), "a note", "the note")
 		sn := d.Snapshot(ring.SnapshotOptions{Providers: ^record.Providers(0)})
-		rec, err := sn.Create(filepath.Join(t.TempDir(), "app.et"), &recorder.Options{})
+		rec, err := sn.Create(hosttest.Path(t, "app.et"), &recorder.Options{})
 		must(t, err)
 		must(t, sn.Copy(rec))
 		must(t, rec.Close(t.Context()))
 		return tracetest.Entries(t, rec.Path())
 	}
 	if *update {
-		path := filepath.Join(t.TempDir(), "app.ring")
+		path := hosttest.Path(t, "app.ring")
 		g := newRing(t, &ring.Options{Path: path, Dir: filepath.Dir(path), Bytes: 4 << 20, Note: []byte("a note")}, allProviders)
 		tracetest.Fixture(t, g.Recorder())
 		b := tracetest.ReadFile(t, path)
 		tracetest.Pack(t, "app.ring", b)
-		left := filepath.Join(t.TempDir(), "left.ring")
+		left := hosttest.Path(t, "left.ring")
 		must(t, os.WriteFile(left, b, 0o600))
 		tracetest.Pack(t, "app.txt", []byte(copied(left)))
 	}

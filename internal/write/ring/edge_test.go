@@ -55,7 +55,7 @@ func all() ring.SnapshotOptions { return ring.SnapshotOptions{Providers: allProv
 // TestRingEndsGivenUp checks spans whose ends are evicted while the ring still has their starts. Snapshots
 // and streams do not have them, before and after a crash, because they would look open.
 func TestRingEndsGivenUp(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.ring")
+	path := hosttest.Path(t, "x.ring")
 	g := newRing(t, &ring.Options{Bytes: 4 << 20, Path: path, Dir: filepath.Dir(path)}, allProviders)
 	s := play(t, g.Recorder())
 	s.start(ringRef(9, 9), format.SpanRef{}, "open", 10)
@@ -80,7 +80,7 @@ func TestRingEndsGivenUp(t *testing.T) {
 	st.Close()
 	must(t, rec.Flush(context.Background()))
 	check("a stream", tracetest.Open(t, rec.StreamPath()))
-	d, err := ring.Open(copyFile(t, path, filepath.Join(t.TempDir(), "y.ring")))
+	d, err := ring.Open(copyFile(t, path, hosttest.Path(t, "y.ring")))
 	must(t, err)
 	defer d.Close()
 	sn := d.Snapshot(all())
@@ -233,7 +233,7 @@ func TestHeadRotates(t *testing.T) {
 
 // TestRingResourceAgain checks that equal resources take room only once.
 func TestRingResourceAgain(t *testing.T) {
-	g := newRing(t, &ring.Options{Bytes: 4 << 20, Path: filepath.Join(t.TempDir(), "x.ring")}, allProviders)
+	g := newRing(t, &ring.Options{Bytes: 4 << 20, Path: hosttest.Path(t, "x.ring")}, allProviders)
 	for i := range 60_000 {
 		must(t, expect.Err(g.Recorder().Resource(ringEntry([]string{"a", "b"}[i%2], 500))))
 	}
@@ -351,7 +351,7 @@ func TestRingLargeWindow(t *testing.T) {
 
 // TestRingCloseInOnError calls Close in OnError, after the file of the ring was lost.
 func TestRingCloseInOnError(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.ring")
+	path := hosttest.Path(t, "x.ring")
 	done := make(chan error, 1)
 	var g *ring.Ring
 	ready := make(chan struct{})

@@ -3,11 +3,11 @@ package ring_test
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -29,7 +29,7 @@ func FuzzOpen(f *testing.F) {
 		if len(note) > journal.MaxCheckpoint {
 			return
 		}
-		name := filepath.Join(t.TempDir(), "x.ring")
+		name := hosttest.Path(t, "x.ring")
 		j, err := journal.New(journal.Options{Medium: journal.Written, Name: name, Segments: 8, Extra: 8})
 		must(t, err)
 		must(t, j.Checkpoint(note))
@@ -63,7 +63,7 @@ func FuzzOpen(f *testing.F) {
 		if window > 0 {
 			o.From = d.Last.Add(-1 << (window % 64))
 		}
-		iet := filepath.Join(t.TempDir(), "y.iet")
+		iet := hosttest.Path(t, "y.iet")
 		sn := d.Snapshot(o)
 		r, err := sn.Create(iet, &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 		must(t, err)

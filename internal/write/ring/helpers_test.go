@@ -1,12 +1,12 @@
 package ring_test
 
 import (
-	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
@@ -20,7 +20,7 @@ func createFor(t testing.TB, g *ring.Ring, name string, o *recorder.Options) *re
 	if o == nil {
 		o = &recorder.Options{}
 	}
-	rec, err := g.Create(filepath.Join(t.TempDir(), name), o)
+	rec, err := g.Create(hosttest.Path(t, name), o)
 	must(t, err)
 	t.Cleanup(func() { tracetest.Close(t, rec) })
 	return rec

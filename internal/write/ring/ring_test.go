@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/ring"
@@ -31,7 +32,7 @@ const allProviders = record.Providers(1<<64 - 1)
 func put(t testing.TB, o *ring.Options, place int) {
 	t.Helper()
 	if place > 0 {
-		o.Path = filepath.Join(t.TempDir(), "x.ring")
+		o.Path = hosttest.Path(t, "x.ring")
 	}
 	if place == 1 {
 		o.Dir = filepath.Dir(o.Path)
@@ -55,7 +56,7 @@ func newRing(t testing.TB, o *ring.Options, keep record.Providers) *ring.Ring {
 func writeSnapshot(t testing.TB, sn *ring.Snapshot) *format.File {
 	t.Helper()
 	defer sn.Close()
-	name := filepath.Join(t.TempDir(), "snapshot.et")
+	name := hosttest.Path(t, "snapshot.et")
 	rec, err := sn.Create(name, &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 	must(t, err)
 	must(t, sn.Copy(rec))
@@ -160,7 +161,7 @@ func raws(t testing.TB, f *format.File) (list []string) {
 // TestRingSnapshotIsRecording checks that a snapshot has the same entries as a file to which the same calls
 // recorded.
 func TestRingSnapshotIsRecording(t *testing.T) {
-	for _, v := range []format.Version{format.V1, format.V2} {
+	for _, v := range tracetest.BothVersions {
 		for place := range places {
 			o := &ring.Options{Version: v, Bytes: 16 << 20}
 			put(t, o, place)
@@ -428,7 +429,7 @@ func TestRingNotice(t *testing.T) {
 // calls had returned before it, unless they are evicted.
 func TestRingConcurrent(t *testing.T) {
 	const workers = 4
-	o := &ring.Options{Bytes: 4 << 20, Path: filepath.Join(t.TempDir(), "x.ring")}
+	o := &ring.Options{Bytes: 4 << 20, Path: hosttest.Path(t, "x.ring")}
 	g := newRing(t, o, allProviders)
 	var done, at [workers]atomic.Int64 // for each worker: the number of its units, and the time of the last one
 	var wg sync.WaitGroup
