@@ -248,33 +248,21 @@ func TestAskByHTTP(t *testing.T) {
 		control.TraceConfig{Name: "deep", Mode: control.ModeStream, Providers: control.Logs, On: []control.On{{Trigger: control.TriggerHTTP}}}))
 	h := httpapi.New(r.ctl, nil)
 	r.log.Info("before")
-	steps := []struct {
+	for _, s := range []struct {
 		method, target string
 		status, traces int // the status of the response, and the number of traces after the request
 	}{
 		{"GET", "/", 200, 0},
-		{"GET", "/snapshot", 405, 0},
-		{"GET", "/start", 405, 0},
 		{"POST", "/snapshot?window=x", 400, 0},
-		{"POST", "/snapshot?name=../asked", 400, 0},
 		{"POST", "/snapshot?window=30s", 201, 1},
 		{"POST", "/snapshot", 429, 1},
-		{"GET", "/", 200, 1},
 		{"POST", "/snapshot?manual=1", 201, 2},
-		{"POST", "/start?config=nosuch", 409, 2},
 		{"POST", "/start?config=deep&for=1h", 201, 2},
-		{"POST", "/start?config=deep", 409, 2},
-		{"POST", "/stop/nosuch", 404, 2},
-		{"PUT", "/config", 404, 2},
-	}
-	for _, s := range steps {
+	} {
 		w := local(h, s.method, s.target)
 		expect.Equal(t, w.Code, s.status, "%s %s answers %s", s.method, s.target, w.Body)
 		files := traceFiles(t, r.ctl.Dir()) // a snapshot is finished before the response
 		expect.MustEqual(t, len(files), s.traces, "traces after %s %s", s.method, s.target)
-		if w.Code == 429 && w.Header().Get("Retry-After") == "" {
-			t.Error("429 does not say when to ask again")
-		}
 		if w.Code == 201 && strings.HasPrefix(s.target, "/snapshot") {
 			file := tracetest.ReadFile(t, files[s.traces-1])
 			if got := local(h, "GET", "/"+w.Header().Get("Location")); got.Code != 200 || got.Body.String() != string(file) {

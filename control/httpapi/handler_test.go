@@ -124,44 +124,23 @@ func answerOf(t *testing.T, w *httptest.ResponseRecorder) map[string]any {
 	return v
 }
 
-// TestHandlerErrors checks the responses for various errors.
+// TestHandlerErrors checks the responses to refusals that requests.txt cannot cause.
 func TestHandlerErrors(t *testing.T) {
-	r := newRig(t, control.TraceConfig{Name: "any", On: byHTTP, Every: 90 * time.Second},
-		control.TraceConfig{Name: "deep", Mode: control.ModeStream, On: byHTTP, PerHour: 4})
-	h := New(r.Control, nil).(*handler)
+	h := New(newRig(t, control.TraceConfig{Name: "any", On: byHTTP, Every: 90 * time.Second}).Control, nil).(*handler)
 	for _, c := range []struct {
 		err   error
 		want  int
 		retry string
 	}{
-		{&control.DeniedError{Verdict: control.VerdictNoConfig}, 409, ""},
-		{&control.DeniedError{Verdict: control.VerdictAlreadyRunning}, 409, ""},
-		{&control.DeniedError{Verdict: control.VerdictNoSlot}, 409, ""},
-		{&control.DeniedError{Verdict: control.VerdictNoProviders}, 409, ""},
-		{&control.DeniedError{Verdict: control.VerdictConditionUnmet}, 409, ""},
-		{&control.DeniedError{Verdict: control.VerdictNotEnough}, 409, ""},
-		{&control.DeniedError{Verdict: control.VerdictSampledOut}, 409, ""},
 		{&control.DeniedError{Verdict: control.VerdictCoalesced}, 409, ""},
 		{&control.DeniedError{Verdict: control.VerdictRateLimited}, 429, "60"},
-		{&control.DeniedError{Verdict: control.VerdictRateLimited, Trace: "any"}, 429, "90"},
-		{&control.DeniedError{Verdict: control.VerdictRateLimited, Trace: "deep"}, 429, "900"},
 		{fmt.Errorf("start: %w", &control.DeniedError{Verdict: control.VerdictRateLimited, Trace: "any"}), 429, "90"},
-		{&control.DeniedError{Verdict: control.VerdictClosed}, 503, ""},
-		{&control.DeniedError{Verdict: control.VerdictFailed, Err: errors.New("the disk is full")}, 500, ""},
 		{errors.New("the disk is full"), 500, ""},
 	} {
 		w := httptest.NewRecorder()
 		fail(w, h.denied(w, c.err))
-		v := answerOf(t, w)
-		if w.Code != c.want || w.Header().Get("Retry-After") != c.retry || w.Header().Get("Location") != "" {
-			t.Errorf("%v: %d, Retry-After %q, want %d and %q", c.err, w.Code, w.Header().Get("Retry-After"), c.want, c.retry)
-		}
-		verdict := ""
-		if d, ok := errors.AsType[*control.DeniedError](c.err); ok {
-			verdict = string(d.Verdict)
-		}
-		if got, _ := v["verdict"].(string); got != verdict || v["error"] != c.err.Error() {
-			t.Errorf("%v: the answer is %v", c.err, v)
+		if v := answerOf(t, w); w.Code != c.want || w.Header().Get("Retry-After") != c.retry || v["error"] != c.err.Error() {
+			t.Errorf("%v: %d %v, Retry-After %q, want %d and %q", c.err, w.Code, v, w.Header().Get("Retry-After"), c.want, c.retry)
 		}
 	}
 	w := httptest.NewRecorder()

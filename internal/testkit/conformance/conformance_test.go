@@ -140,7 +140,7 @@ func compare(t *testing.T, v format.Version, name string) {
 	if len(theirs) != f.Len() || len(kids) != f.Len() {
 		t.Fatalf("the crate reads %d entries and %d lists of children, we read %d", len(theirs), len(kids), f.Len())
 	}
-	err = f.Walk(0, func(id uint32, e *format.TraceEntry) error {
+	err := f.Walk(0, func(id uint32, e *format.TraceEntry) error {
 		ours := entryjson.Append(nil, int64(id), e)
 		if got, want := parse(t, ours), parse(t, theirs[id]); !reflect.DeepEqual(got, want) {
 			t.Errorf("entry %d:\n we read %s\nthey read %s", id, ours, theirs[id])
