@@ -169,7 +169,7 @@ func slogAttrs(pairs []tracetest.Pair) []slog.Attr {
 func setOptions(o *slogadapter.Options, ro *recorder.Options, pairs []tracetest.Pair, said *strings.Builder) {
 	values, names, spy := map[string]any{}, map[string]any{}, false
 	fill := func(table map[string]any, list any) {
-		for _, p := range list.([]tracetest.Pair) {
+		for _, p := range list.([]tracetest.Pair) { //nolint:forcetypeassert // a case with another value panics
 			table[p.Key] = p.Value
 		}
 	}
@@ -189,7 +189,7 @@ func setOptions(o *slogadapter.Options, ro *recorder.Options, pairs []tracetest.
 			v, is = values[a.Key], true
 		}
 		if name := names[a.Key]; name != nil && len(groups) == 0 {
-			a.Key = name.(string)
+			a.Key = name.(string) //nolint:forcetypeassert // a case with another value panics
 		}
 		switch {
 		case !is:
