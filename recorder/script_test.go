@@ -88,7 +88,7 @@ type script struct {
 	rec      *recorder.Recorder
 	disk     *recorder.FaultyStream
 	resource *recorder.Resource
-	resume   func()        // ends a write that does not return
+	resume   func() // ends a write that does not return
 	version  format.Version
 	limit    time.Duration // a call may not take longer; 0: no limit
 	whole    bool          // after each command, the file must end at the end of an entry
@@ -260,7 +260,8 @@ func (s *script) record(kind string, names []string, o map[string]string, check 
 // fill adds to an entry what the options say.
 func (s *script) fill(e *format.TraceEntry, o map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(o)) {
-		switch value := o[key]; key {
+		value := o[key]
+		switch key {
 		case "n", "id", "below", "is", "events", "flush", "resource":
 		case "size":
 			e.Add("x", format.StringValue(strings.Repeat("x", number(s.T, value))))

@@ -56,7 +56,8 @@ func answers(t *testing.T, lines []string) string {
 	var o Options
 	var said strings.Builder
 	for _, p := range tracetest.Commands(lines[0], requestTexts)[0].Attributes {
-		switch text, _ := p.Value.(string); p.Key {
+		text, _ := p.Value.(string)
+		switch p.Key {
 		case "token":
 			o.Token = text
 		case "viewer":
@@ -85,7 +86,8 @@ func answers(t *testing.T, lines []string) string {
 		target := strings.Replace(strings.Join(c.Words[1:], ""), "ID", id, 1)
 		w := ask(h, http.MethodGet, "/", "", func(q *http.Request) {
 			for _, p := range c.Attributes {
-				switch text, _ := p.Value.(string); p.Key {
+				text, _ := p.Value.(string)
+				switch p.Key {
 				case "from":
 					q.RemoteAddr = text
 				case "to":
