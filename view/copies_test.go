@@ -227,6 +227,37 @@ func TestOpenForUntilItsOwnFileEnds(t *testing.T) {
 	}
 }
 
+// TestSpanGoesOnIfAllItsFilesAreRotated checks that an open span goes on if the recorder continued each of the span's
+// files in another file.
+func TestSpanGoesOnIfAllItsFilesAreRotated(t *testing.T) {
+	part := func(rotated bool) *format.File {
+		s := newSnapshot(7, "shop").span(100, 0).span(101, 0).end(101)
+		s.add(tracetest.Entry(mapping.NameEnd, mapping.AttrRotated, rotated))
+		return write(t, format.V1, format.ET, s.entries)
+	}
+	for _, x := range []struct {
+		files []*format.File
+		want  bool
+	}{
+		{[]*format.File{part(true)}, true},
+		{[]*format.File{part(false)}, false},
+		{[]*format.File{part(true), part(true)}, true},
+		{[]*format.File{part(true), part(false)}, false},
+		{[]*format.File{part(false), part(true)}, false},
+	} {
+		v, spans := viewOf(t, x.files...), 0
+		for r := range v.Rows() {
+			if v.Role(r) != view.RoleSpan {
+				expect.Equal(t, v.GoesOn(r), false, "row %d, which is no span, goes on", r)
+				continue
+			}
+			spans++
+			expect.Equal(t, v.GoesOn(r), x.want && v.Name(r) == "span 100", "in %d files, %s goes on", len(x.files), v.Name(r))
+		}
+		expect.Equal(t, spans, 2, "spans of %d files", len(x.files))
+	}
+}
+
 // TestCopiesInGrowingFiles checks that a view of growing files ends up equal to a new view of the
 // final files.
 func TestCopiesInGrowingFiles(t *testing.T) {

@@ -14,12 +14,35 @@ func (v *View) OpenFor(r Row) (d time.Duration, open bool) {
 	if f := v.flags(r); f.Role() != RoleSpan || !f.Open() || start == noTime {
 		return 0, false
 	}
-	v.lastsOnce.Do(v.findLasts)
-	last := v.lasts[v.fileNumber(r)]
-	if other, several := v.lastOf[r]; several {
-		last = max(last, other)
+	return max(0, time.Duration(v.fileEnd(r).last-start)), true
+}
+
+// GoesOn reports whether the span at row r is open only because the view lacks its end: a new file began while the
+// span was open, and the view does not have that file.
+func (v *View) GoesOn(r Row) bool {
+	f := v.flags(r)
+	return f.Role() == RoleSpan && f.Open() && v.fileEnd(r).rotated
+}
+
+// A fileEnd says how a file ends.
+type fileEnd struct {
+	last    int64 // the last time in the file
+	rotated bool  // the recorder continued in another file
+}
+
+// and returns how two files end together: they go on in another file only if both do.
+func (e fileEnd) and(other fileEnd) fileEnd {
+	return fileEnd{max(e.last, other.last), e.rotated && other.rotated}
+}
+
+// fileEnd returns how the files end that contain the open span at row r.
+func (v *View) fileEnd(r Row) fileEnd {
+	v.fileEndsOnce.Do(v.findFileEnds)
+	end := v.fileEnds[v.fileNumber(r)]
+	if others, several := v.endsOfOpen[r]; several {
+		end = end.and(others)
 	}
-	return max(0, time.Duration(last-start)), true
+	return end
 }
 
 // Period returns the first and the last time in the view, in nanoseconds since 1970. The result ok is false if no
@@ -52,31 +75,36 @@ func (v *View) Lasted(r Row) (d time.Duration, known bool) {
 	return d, known
 }
 
-// findLasts finds the last time of each file. For an open span that is in several files, it finds
-// the last time of the other files that contain it.
-func (v *View) findLasts() {
-	v.lasts = make([]int64, len(v.files))
-	for i := range v.lasts {
-		v.lasts[i] = math.MinInt64
+// findFileEnds finds how each file ends. For an open span that is in several files, it finds how the other files end
+// that contain the span.
+func (v *View) findFileEnds() {
+	v.fileEnds = make([]fileEnd, len(v.files))
+	for i := range v.files {
+		end := &v.fileEnds[i]
+		end.last = math.MinInt64
 		for _, run := range v.files[i].runs {
 			for r := run.row; r < run.end; r++ {
 				if v.Role(r) == RoleRecorder && v.Name(r) == mapping.NameEnd {
-					continue // before this entry, the program may have been idle for long, or dead
+					// The entry's time does not count: before it, the program may have been idle for long, or dead.
+					e, err := v.Entry(r)
+					end.rotated = err == nil && e.IsRotated() && v.id(r)+1 == v.files[i].n
+					continue
 				}
 				if t := v.start(r); t != noTime {
-					v.lasts[i] = max(v.lasts[i], t, t+max(0, v.duration(r)))
+					end.last = max(end.last, t, t+max(0, v.duration(r)))
 				}
 			}
 		}
 	}
-	v.lastOf = make(map[Row]int64)
+	v.endsOfOpen = make(map[Row]fileEnd)
 	for r := range Row(v.n) {
 		first, folded := storedRows{v}.First(r)
 		if f := v.flags(first); folded && f.Role() == RoleSpan && f.Open() {
-			last, ok := v.lastOf[first]
-			if at := v.lasts[v.fileNumber(r)]; !ok || at > last {
-				v.lastOf[first] = at
+			end := v.fileEnds[v.fileNumber(r)]
+			if others, several := v.endsOfOpen[first]; several {
+				end = end.and(others)
 			}
+			v.endsOfOpen[first] = end
 		}
 	}
 }

@@ -57,9 +57,10 @@ type View struct {
 	depths      []uint32
 	periodOnce  sync.Once
 	period      [2]int64 // see Period; empty if the first is greater
-	lastsOnce   sync.Once
-	lasts       []int64       // by file: the last time in it
-	lastOf      map[Row]int64 // by open span: the last time in the other files that contain it
+
+	fileEndsOnce sync.Once
+	fileEnds     []fileEnd       // by file
+	endsOfOpen   map[Row]fileEnd // by open span in several files: how its other files end
 }
 
 // A fileView is the part of a view that comes from one file.

@@ -267,8 +267,17 @@ var traceKinds = map[string]func(r recording, args []string){
 			panic("an entry of no level is taken")
 		}
 	},
-	// rotated N has N log records in files of about 20 entries.
+	// rotated N has N log records in files of about 20 entries. rotated N NAME begins with the span NAME, which is
+	// open in all files, and with a span that ends.
 	"rotated": func(r recording, args []string) {
+		if len(args) > 1 {
+			p, err := exporter.NewSpanProcessor(exporter.WithRecorder(r.Recorder))
+			check(err)
+			tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p)).Tracer("t")
+			_, _ = tracer.Start(context.Background(), args[1])
+			_, s := tracer.Start(context.Background(), "GET /done")
+			s.End()
+		}
 		for i := range number(args[0]) {
 			check(r.Log(format.SpanRef{}, logged(fmt.Sprintf("record %d.", i))))
 			check(r.Flush(context.Background()))

@@ -96,7 +96,6 @@ func (o *treeOptions) run(ctx context.Context, c *console, names []string) error
 		p.Width, p.Measured = 0, false
 	}
 	p.states = statesOf(l.Trace)
-	p.GoesOn = func(file int) bool { return file < len(p.states) && p.states[file].Rotated }
 	if v.Len() > 0 {
 		_, err = fmt.Fprintln(l.w, p.wrapped(p.summary()))
 		for i, line := range stateLines(l.Trace, p.states) {

@@ -22,7 +22,7 @@ type Overview struct {
 	Events int  `json:"events"`
 	Errors int  `json:"errors"`          // failed spans and error log records
 	Failed int  `json:"failed_requests"` // failed spans without a span above them
-	Open   int  `json:"open_spans"`      // spans that have not ended
+	Open   int  `json:"open_spans"`      // spans that have not ended; those that go on in a later file, which is not there, do not count
 	// Services lists each service that has spans or log records, the services with most errors first.
 	Services []ServiceCount `json:"services"`
 	// Slowest lists the slowest requests by service and name. A request is a span that has no span above it, except
@@ -34,7 +34,7 @@ type Overview struct {
 	// counts once here, at the innermost span.
 	Patterns    []ErrorPattern `json:"error_patterns"`
 	OtherErrors int            `json:"other_errors"`
-	NeverEnded  []view.Row     `json:"never_ended"` // the spans that have not ended, the earliest first
+	NeverEnded  []view.Row     `json:"never_ended"` // the spans that Open counts, the earliest first
 	// Gaps are the longest periods in which no span began or ended, and nothing was logged.
 	Gaps  []Gap       `json:"gaps"`
 	Waits []WaitTotal `json:"waits"` // from [Waits]; Top leaves Waits empty, because filling it takes longer
@@ -117,7 +117,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 							x.Row = r
 						}
 					}
-				case f.Open():
+				case f.Open() && !v.GoesOn(r):
 					top.Open++
 					top.NeverEnded = append(top.NeverEnded, r)
 				}

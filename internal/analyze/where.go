@@ -80,17 +80,17 @@ func (w *workload) where(ctx context.Context, run query.Run, top *Overview) (lis
 	list = append(list, w.retried()...)
 	list = append(list, w.gapsOf(top, total)...)
 	if top.Open > 0 {
-		longest := int64(0)
-		for _, r := range top.NeverEnded {
-			open, _ := run.View.Lasted(r)
-			longest = max(longest, int64(open))
+		openFor := func(r view.Row) int64 {
+			d, _ := run.View.OpenFor(r)
+			return int64(d)
 		}
+		longest := slices.MaxFunc(top.NeverEnded, func(a, b view.Row) int { return cmp.Compare(openFor(a), openFor(b)) })
 		spans := "1 span has not ended: "
 		if top.Open > 1 {
-			spans = fmt.Sprintf("%d spans have not ended, the first one ", top.Open)
+			spans = fmt.Sprintf("%d spans have not ended; the longest is ", top.Open)
 		}
-		text := fmt.Sprintf("%s%s, open for %s", spans, run.View.Name(top.NeverEnded[0]), took(longest))
-		list = append(list, Finding{Kind: findOpen, Text: text, Share: float64(longest) / float64(max(1, top.Last-top.First)), Row: top.NeverEnded[0]})
+		text := fmt.Sprintf("%s%s, open for at least %s", spans, run.View.Name(longest), took(openFor(longest)))
+		list = append(list, Finding{Kind: findOpen, Text: text, Share: float64(openFor(longest)) / float64(max(1, top.Last-top.First)), Row: longest})
 	}
 	for _, g := range top.Growth {
 		f := Finding{Kind: findGrows, Text: fmt.Sprintf("%.0f → %.0f %s", g.First, g.Last, g.Of), Share: 1 - g.First/max(1, g.Last)}

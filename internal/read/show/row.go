@@ -23,7 +23,6 @@ type Rows struct {
 	Normal   bool                      // omit values that differ between equal runs of a program
 	LeaveOut []string                  // names of attributes that are not printed
 	Width    int                       // columns of the terminal, or 0 if the output is not a terminal
-	GoesOn   func(file int) bool       // reports whether the spans that are open in a file end in another file; may be nil
 	Strip    func(r view.Row) []string // returns words to print after the duration of a span; may be nil
 
 	Read *view.Reader // of the view
@@ -197,8 +196,7 @@ func (p *Rows) took(r view.Row) {
 		p.Stop()
 		return
 	}
-	file, _ := p.v.ID(r)
-	if p.GoesOn != nil && p.GoesOn(file) {
+	if p.v.GoesOn(r) {
 		p.Word(Dim, "goes on in the next file")
 		return
 	}
