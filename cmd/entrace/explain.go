@@ -233,7 +233,7 @@ func (p *explanationPrinter) where(x *analyze.Explanation) {
 		if i == 0 {
 			p.begin()
 		}
-		p.line("", "%3.0f %%  %s", 100*f.Share, f.Text)
+		p.line("", "%3.0f %% of %s: %s", 100*f.Share, f.Of, f.Text)
 	}
 }
 

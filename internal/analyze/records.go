@@ -47,7 +47,7 @@ func (w *workload) explainRecords(ctx context.Context, q *Question) (*Explanatio
 	}
 	start, end, _ := v.Period()
 	for _, p := range now {
-		f := Finding{Kind: findPattern, Share: float64(p.Count) / float64(errs), Row: p.First, change: asBefore}
+		f := Finding{Kind: findPattern, Share: float64(p.Count) / float64(errs), Of: "the errors", Row: p.First, change: asBefore}
 		same := slices.IndexFunc(before, func(b ErrorPattern) bool { return b.Pattern == p.Pattern })
 		at, timed := v.Start(p.First)
 		switch {
@@ -69,7 +69,7 @@ func (w *workload) explainRecords(ctx context.Context, q *Question) (*Explanatio
 	for _, p := range before {
 		if !slices.ContainsFunc(now, func(n ErrorPattern) bool { return n.Pattern == p.Pattern }) {
 			x.Where = append(x.Where, Finding{
-				Kind: findPattern, Share: float64(p.Count) / float64(wereErrs), change: gone, said: fmt.Sprintf("%s, %d× before", p.Pattern, p.Count),
+				Kind: findPattern, Share: float64(p.Count) / float64(wereErrs), Of: "the errors before", change: gone, said: fmt.Sprintf("%s, %d× before", p.Pattern, p.Count),
 			})
 		}
 	}

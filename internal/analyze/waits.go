@@ -69,7 +69,7 @@ func (x *WaitTotal) Text() string {
 	var by []string
 	for _, n := range x.By {
 		if share := float64(n.Time) / float64(x.Time); share >= .05 {
-			by = append(by, fmt.Sprintf("%s %.0f%%", n.Name, 100*share))
+			by = append(by, fmt.Sprintf("%s (%.0f %% of the time)", n.Name, 100*share))
 		}
 	}
 	if len(by) > 0 {

@@ -14,9 +14,10 @@ import (
 
 // A Finding says where time is spent or what else matters in a recording, without a comparison.
 type Finding struct {
-	Kind  string   `json:"kind"`  // time, wait, repeat, retry, gap, open, grows or pattern
-	Text  string   `json:"text"`  // a sentence
-	Share float64  `json:"share"` // the share of the time of all requests, of the spans, or of the recording
+	Kind  string   `json:"kind"` // time, wait, repeat, retry, gap, open, grows or pattern
+	Text  string   `json:"text"` // a sentence
+	Share float64  `json:"share"`
+	Of    string   `json:"of"` // what Share is a share of, such as "request time", which is the time of all requests
 	Row   view.Row `json:"row" null:"yes"`
 
 	large    bool   // the heap grew by so much that a verdict says so
@@ -40,6 +41,12 @@ const (
 	findOpen   = "open"
 	findGrows  = "grows" // goroutines
 	findHeap   = "heap"  // the heap grows
+)
+
+// What the shares of findings are shares of.
+const (
+	ofRequests  = "request time"
+	ofRecording = "the recording"
 )
 
 const (
@@ -68,13 +75,13 @@ func (w *workload) where(ctx context.Context, run query.Run, top *Overview) (lis
 	for _, x := range waits {
 		if share := float64(x.Time) / float64(total); share >= leastFinding {
 			text := fmt.Sprintf("%s waits: %s", took(x.Time), x.Text())
-			list = append(list, Finding{Kind: findWait, Text: text, Share: min(1, share), Row: x.Longest, asleep: x.State == "sleep"})
+			list = append(list, Finding{Kind: findWait, Text: text, Share: min(1, share), Of: ofRequests, Row: x.Longest, asleep: x.State == "sleep"})
 		}
 	}
 	for _, x := range top.Repeats {
 		if share := float64(x.Time) / float64(total); share >= leastFinding && x.Calls >= manyCalls*x.Spans {
 			text := fmt.Sprintf("%s makes %d calls each, %s in all: %s", x.Of, x.Calls/x.Spans, took(x.Time), x.Call())
-			list = append(list, Finding{Kind: findRepeat, Text: text, Share: min(1, share), Row: x.Most, hasQuery: x.Text != ""})
+			list = append(list, Finding{Kind: findRepeat, Text: text, Share: min(1, share), Of: ofRequests, Row: x.Most, hasQuery: x.Text != ""})
 		}
 	}
 	list = append(list, w.retried()...)
@@ -90,10 +97,10 @@ func (w *workload) where(ctx context.Context, run query.Run, top *Overview) (lis
 			spans = fmt.Sprintf("%d spans have not ended; the longest is ", top.Open)
 		}
 		text := fmt.Sprintf("%s%s, open for at least %s", spans, run.View.Name(longest), took(openFor(longest)))
-		list = append(list, Finding{Kind: findOpen, Text: text, Share: float64(openFor(longest)) / float64(max(1, top.Last-top.First)), Row: longest})
+		list = append(list, Finding{Kind: findOpen, Text: text, Share: float64(openFor(longest)) / float64(max(1, top.Last-top.First)), Of: ofRecording, Row: longest})
 	}
 	for _, g := range top.Growth {
-		f := Finding{Kind: findGrows, Text: fmt.Sprintf("%.0f → %.0f %s", g.First, g.Last, g.Of), Share: 1 - g.First/max(1, g.Last)}
+		f := Finding{Kind: findGrows, Text: fmt.Sprintf("%.0f → %.0f %s", g.First, g.Last, g.Of), Share: 1 - g.First/max(1, g.Last), Of: "the last value is growth"}
 		if g.Of != "goroutines" {
 			f.Kind, f.large = findHeap, g.Last-g.First >= largeHeap
 		} else if len(top.Goroutines) > 0 {
@@ -132,7 +139,7 @@ func (w *workload) mainTime(total int64) Finding {
 	}
 	share := percent(min(1, float64(own.took)/float64(max(1, most.took))))
 	return Finding{
-		Kind: findTime, Text: fmt.Sprintf("%s: in %s, %s", most.name, in, much), Share: min(1, float64(own.took)/float64(total)), Row: own.longest,
+		Kind: findTime, Text: fmt.Sprintf("%s, in %s, %s", most.name, in, much), Share: min(1, float64(own.took)/float64(total)), Of: ofRequests, Row: own.longest,
 		said: fmt.Sprintf("%s of the time of %s is in %s: %s", share, most.name, in, much),
 	}
 }
@@ -148,7 +155,7 @@ func (w *workload) retried() []Finding {
 	}
 	if share := float64(best.again) / float64(max(1, best.calls)); best.again >= few && share >= leastFinding {
 		text := fmt.Sprintf("%d of %d calls of %s are made again after the same call failed", best.again, best.calls, best.name)
-		return []Finding{{Kind: findRetry, Text: text, Share: share, Row: best.example}}
+		return []Finding{{Kind: findRetry, Text: text, Share: share, Of: "these calls", Row: best.example}}
 	}
 	return nil
 }
@@ -166,10 +173,10 @@ func (w *workload) gapsOf(top *Overview, total int64) []Finding {
 		if g.From < loaded || to > idle || float64(n)*share < leastAround*(1-share) {
 			continue
 		}
-		f := Finding{Kind: findGap, Text: fmt.Sprintf("nothing happened for %s, %s of the recording", took(g.Duration), percent(share)), Share: share, Row: g.Before}
+		f := Finding{Kind: findGap, Text: fmt.Sprintf("nothing happened for %s, %s of the recording", took(g.Duration), percent(share)), Share: share, Of: ofRecording, Row: g.Before}
 		place, requests := w.waiting(int64(g.From), int64(to))
 		if waited := float64(requests) * float64(g.Duration) / float64(total); requests >= few && waited >= leastFinding {
-			f.Share, f.Row, f.stalls = min(1, waited), place.row, true
+			f.Share, f.Of, f.Row, f.stalls = min(1, waited), ofRequests, place.row, true
 			most := ""
 			if place.requests < requests {
 				most = fmt.Sprintf(", %d of them", place.requests)

@@ -606,6 +606,7 @@ export interface Finding {
   kind: string
   text: string
   share: number
+  of: string
   row: Line | null
 }
 

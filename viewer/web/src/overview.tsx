@@ -270,7 +270,11 @@ function Causes({ find }: { find: false | ((q: string, from?: number, isHit?: bo
             <li>
               <button disabled={!f.row} onClick={() => f.row && selection.goToRequest(f.row.row)}>
                 <span>{plain(f.text)}</span>
-                {'share' in f && <span class="n">{Math.round(100 * f.share)} %</span>}
+                {'share' in f && (
+                  <span class="n">
+                    {Math.round(100 * f.share)} % of {f.of}
+                  </span>
+                )}
               </button>
             </li>
           ))}
