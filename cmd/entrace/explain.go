@@ -103,9 +103,15 @@ func (o *explainOptions) run(ctx context.Context, c *console, names []string) er
 		err = p.answer(&struct {
 			*analyze.Explanation
 
-			State      string     `json:"state"`
-			NeverEnded []view.Row `json:"never_ended"`
-		}{x, stateText(statesOf(l.Trace)), top.NeverEnded}, "  ")
+			State      string                 `json:"state"`
+			Errors     int                    `json:"errors"`
+			Patterns   []analyze.ErrorPattern `json:"error_patterns"`
+			Open       int                    `json:"open_spans"`
+			NeverEnded []view.Row             `json:"never_ended"`
+			Locks      string                 `json:"locks"`
+			Growth     []analyze.Growth       `json:"growth"`
+			Goroutines []*analyze.Goroutines  `json:"goroutines"`
+		}{x, stateText(statesOf(l.Trace)), top.Errors, top.Patterns, top.Open, top.NeverEnded, top.Locks, top.Growth, top.Goroutines}, "  ")
 	} else {
 		p.explanation(x, o)
 		printSections(l.w, p.sections...)

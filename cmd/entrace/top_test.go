@@ -29,7 +29,35 @@ func TestTopSaysWhatGrows(t *testing.T) {
 	want := "\nThe Go runtime\ngoroutines: 20 → 22020 in 11s\n18 goroutines in main.\\x1bwait, for 0 spans, 0 of which ended\n"
 	for _, command := range []string{"top", "explain"} {
 		expect.Has(t, fine(t, nil, command, name), want, "%s prints", command)
+		printed := fine(t, nil, command, "--json", name)
+		expect.Has(t, printed, `"of": "goroutines"`, "%s --json prints", command)
+		expect.Has(t, printed, `"count": 18`, "%s --json prints", command)
 	}
+}
+
+// TestExplainSaysThatADifferenceGrows checks that explain says, as text and as JSON, that calls become slower from the
+// first request on.
+func TestExplainSaysThatADifferenceGrows(t *testing.T) {
+	x := tracetest.New(t, format.V2, format.ET, format.Root())
+	for i := range 600 {
+		for part, name := range []string{"GET /", "SELECT", "render"} {
+			s := otel.Span{Name: name, TraceID: [16]byte{1, byte(i), byte(i >> 8)}, SpanID: [8]byte{byte(part + 1), byte(i), byte(i >> 8)}, Start: 1e18 + int64(i)*1e8, Duration: 1e6 + int64(i*37%101)*1e3, Ended: true}
+			switch part {
+			case 0:
+				s.Duration = 9e7
+			case 1:
+				s.Duration += int64(i) * 1e5
+			}
+			if part > 0 {
+				s.Parent = [8]byte{1, byte(i), byte(i >> 8)}
+			}
+			x.Add(tracetest.Of(&s, otel.Where{}))
+		}
+	}
+	name := filepath.Join(t.TempDir(), "slower.et")
+	x.Save(name)
+	expect.Has(t, fine(t, nil, "explain", name), "\nthe difference grows from the first request on, so it may be older than the file\n", "explain prints")
+	expect.Has(t, fine(t, nil, "explain", "--json", name), `"grows": true`, "explain --json prints")
 }
 
 // TestWhoWaitsForALock checks what explain says about a dump of goroutines and about the text of a crash: where

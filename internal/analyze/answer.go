@@ -64,9 +64,7 @@ type Looked struct {
 type Since struct {
 	At    Time  `json:"at_unix_nano"`
 	After int64 `json:"after_nano"` // the time since the first request
-
-	// Grows says that the difference grows from the first request on, and may be older than the recording.
-	Grows bool `json:"-"`
+	Grows bool  `json:"grows"`      // the difference grows from the first request on, so it may be older than the recording
 }
 
 // A Cause is a service that may be the reason why requests are slower or fail.

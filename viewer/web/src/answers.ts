@@ -613,6 +613,7 @@ export interface Finding {
 export interface Since {
   at_unix_nano: bigint | null
   after_nano: bigint
+  grows: boolean
 }
 
 export interface Cause {
