@@ -30,7 +30,8 @@ type published struct {
 	bytes      int64
 	files      int
 	err        error // the last error that made the recorder lose entries
-	failing    bool  // OnError has been called for err, and no write has succeeded since
+	late       error // the error of a write that the writer tries again; nil after a write has succeeded
+	failing    bool  // OnError has been called for err or late, and no write has succeeded since
 	unlinked   error
 	flushes    uint64 // number of writes, including those that failed
 	flushErr   error  // the error of the last write
@@ -56,7 +57,7 @@ func (p *published) lose(entries, spans int) {
 func (a *account) Err() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return cmp.Or(a.published.err, a.published.unlinked)
+	return cmp.Or(a.published.late, a.published.err, a.published.unlinked)
 }
 
 // flushed returns the number of writes so far, and the error of the last write.
@@ -66,12 +67,17 @@ func (a *account) flushed() (n uint64, err error) {
 	return a.published.flushes, a.published.flushErr
 }
 
-// failed stores an error because of which entries are lost or late. If no error was stored since the last
-// successful write, it also reports the error.
-func (a *account) failed(err error) {
+// failed stores an error because of which entries are lost. If no error was reported since the last successful write,
+// it also reports the error.
+func (a *account) failed(err error) { a.fail(&a.published.err, err) }
+
+// delayed is like failed, for an error because of which entries are not in the file yet.
+func (a *account) delayed(err error) { a.fail(&a.published.late, err) }
+
+func (a *account) fail(to *error, err error) {
 	a.mu.Lock()
 	first := !a.published.failing
-	a.published.err, a.published.failing = err, true
+	*to, a.published.failing = err, true
 	a.mu.Unlock()
 	if first {
 		a.report(err)

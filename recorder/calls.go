@@ -120,7 +120,8 @@ func (in *intake) putLater(r *journal.Record, hint *journal.Hint, err error) err
 		late := time.Since(start) >= longest
 		if now, ferr := in.flushed(); ferr != nil && (now != flushes || in.stuck.Load()) && (late || !patient) {
 			in.setStuck(true)
-			return in.refuse(ferr, r) // for example, the disk is full
+			in.failed(ferr) // for example, the disk is full
+			return in.refuse(ferr, r)
 		}
 		waited := errors.Is(err, journal.ErrBusy) // Append has already waited for its shard for the longest allowed time
 		if late || !patient && (in.stuck.Load() || waited) {

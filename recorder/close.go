@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,7 +180,7 @@ func (w *writer) end() (whole bool, err error) {
 		w.lose(err)
 	}
 	if err == nil || !survives {
-		err = errors.Join(err, w.writeEnd(false))
+		err = cmp.Or(err, w.writeEnd(false)) // the last entry cannot be written for the same reason as the others
 	}
 	w.rounds.end(math.MaxUint64, err) // wakes calls that were made just before
 	whole = w.closeJournal(err == nil || !survives)
@@ -187,7 +188,7 @@ func (w *writer) end() (whole bool, err error) {
 	w.mu.Lock()
 	last := w.published.err
 	w.mu.Unlock()
-	return whole, errors.Join(err, osfile.Ignore(last, err))
+	return whole, cmp.Or(err, last)
 }
 
 // writeRest makes the journal refuse new records, and writes all records in the journal, including the

@@ -125,7 +125,8 @@ func (r *Recorder) Stats() Stats {
 	return s
 }
 
-// Err returns the last error that made the recorder lose entries. If there is none, Err returns
+// Err returns the error of the last write if it failed and will be tried again, for example because the disk is full.
+// Otherwise it returns the last error that made the recorder lose entries. If there is none, Err returns
 // [ErrUnlinked] while the growing file is removed or renamed, and else nil. It never waits for the disk.
 // The caller need not act: Stats counts the lost entries, and the recorder tries again. It gives up only if
 // a failed write left a part of an entry in the file and this part cannot be cut off.

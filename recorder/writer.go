@@ -208,7 +208,7 @@ func (w *writer) flush() error {
 	p.bytes = w.sink.size()
 	w.mu.Unlock()
 	if err != nil {
-		w.failed(err)
+		w.delayed(err)
 	}
 	return err
 }
@@ -239,7 +239,7 @@ func (w *writer) publish(err error) {
 	p.flushes++
 	p.flushErr = err
 	if err == nil {
-		p.failing = false
+		p.late, p.failing = nil, false
 	}
 	w.mu.Unlock()
 	if err == nil && w.stuck.Load() {
