@@ -381,7 +381,7 @@ var codecs = []*codec{
 	{
 		FormatInfo: FormatInfo{
 			Format: "folded", Extensions: []string{".folded"}, What: "folded stacks of self time, for flame graphs",
-			LostOut: "all but the names of spans and their self times",
+			LostOut: "all but the names of spans and their self times; an open span has no time, but the ended spans below it have",
 		},
 		encode: folded.EncodeFolded, encodeCPU: folded.EncodeFoldedCPU,
 	},

@@ -13,7 +13,7 @@
 //
 // The number is the self time in nanoseconds of all spans with this stack, as the flame graph of the viewer has it: their
 // duration without the time during which a child was open. Children that ran at the same time each count. A span that
-// has not ended has no self time. Lines are sorted by name, frame by frame. Stacks whose time is 0 are omitted. The first
+// has not ended adds no time, but it is in the stacks of the spans below it. Lines are sorted by name, frame by frame. Stacks whose time is 0 are omitted. The first
 // frame is the service.name of the resource, or unknown_service.
 //
 // In names ';' becomes ':', and unprintable characters become spaces. An empty name is "(unnamed)". In a name that
