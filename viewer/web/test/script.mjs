@@ -1,6 +1,6 @@
 // Runs the tests that are lines of text: testdata/*.txt. testdata/README.md explains the words.
 import { execFileSync, spawn } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import './files.mjs'
@@ -189,6 +189,10 @@ const verbs = {
   log: async (run, rest) => {
     const [, text, from = 0, to = 0] = /^(.*?)(?: (\d+) to (\d+))?$/.exec(rest)
     for (let i = Number(from); i <= to; i++) await new Promise(r => { run.recorder.stdout.once('data', r); run.recorder.stdin.write(text + (to ? ` ${i}` : '') + '\n') })
+  },
+  append: (run, rest) => {
+    const [, file, line] = /^(\S+): (.*)$/.exec(rest)
+    appendFileSync(join(traces, file), line + '\n')
   },
   folder: (run, rest) => mkdirSync(join(traces, rest)),
   exit: run => { run.recorder.stdin.end() },
