@@ -54,7 +54,7 @@ func (k *KeepIf) oneIn(longest time.Duration, met bool) (class, n int) {
 	return best, max(1, k.Longest[best].OneIn)
 }
 
-// check reads the trace in the file name. It returns the duration of the longest span, and whether the trace
+// check reads the trace in the file called name. It returns the duration of the longest span, and whether the trace
 // has the attributes in Any and All.
 func (k *KeepIf) check(name string) (longest time.Duration, met bool, err error) {
 	found := make(map[string]map[string]bool) // by name of attribute: for each value, whether the trace has it

@@ -25,8 +25,8 @@ type Provider struct {
 	// Flush writes the data that the provider has collected so far. It is called before a stream begins or
 	// ends. The provider continues to run.
 	Flush func() error
-	// Dump writes the current state, for the bits in s.On. It is called when a snapshot is made, and before
-	// a stream ends. The context ends if Dump takes too long.
+	// Dump writes the current state of the data whose bits are set in s.On. The flight recorder calls it when it
+	// makes a snapshot, and before a stream ends. The context ends if Dump takes too long.
 	Dump func(ctx context.Context, s *Session) error
 }
 

@@ -77,7 +77,7 @@ func Formats() []FormatInfo {
 	return all
 }
 
-// FormatByExtension returns the format for the extension of the file name, or "" if the extension is unknown.
+// FormatByExtension returns the format for the extension of the file called name, or "" if the extension is unknown.
 func FormatByExtension(file string) Format {
 	if c := codecByExtension(file); c != nil {
 		return c.Format

@@ -476,7 +476,7 @@ func inTime(names []string) []string {
 	})
 }
 
-// holdsTrace reports whether the file name, whose first bytes are head, is a trace of another format, perhaps
+// holdsTrace reports whether the file called name, whose first bytes are head, is a trace of another format, perhaps
 // compressed.
 func holdsTrace(name string, head []byte) bool {
 	f, err := openRegular(name)

@@ -88,7 +88,7 @@ func (t *Trace) State(v *view.View, file int) State {
 	return x.stateOf(v.Files()[file], live, pid, errors.Join(t.damage[file], v.Damage(file)))
 }
 
-// StateOf returns the state of the file name. The result missing says why entries are missing in the file, as in
+// StateOf returns the state of the file called name. The result missing says why entries are missing in the file, as in
 // [format.File.Journal]. The parameter whole says that the caller knows that all entries are whole. StateOf then
 // needs no view of a closed file, which saves time and memory. A file that cannot be opened is damaged.
 func StateOf(ctx context.Context, name string, whole bool) (s State, missing error) {

@@ -87,7 +87,7 @@ func Open(name string, o *OpenOptions) (*File, error) {
 	return openMapped(m, name, m.Size(), nil, o)
 }
 
-// openMapped is entrybytes.OpenMapped.
+// openMapped opens a file that is already mapped. Packages of this module call it as entrybytes.OpenMapped.
 func openMapped(m *mapfile.File, name string, stored int64, missing error, o *OpenOptions) (*File, error) {
 	if o == nil {
 		o = &OpenOptions{}

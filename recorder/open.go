@@ -17,7 +17,7 @@ func Open(name string, o *format.OpenOptions) (*format.File, error) {
 	return src.Open(o)
 }
 
-// Verify checks every byte of the file name as [format.File.Verify] does, and the records in the
+// Verify checks every byte of the file called name as [format.File.Verify] does, and the records in the
 // journal of a dead writer. It returns the report of [Inspect], with the entries of the journal.
 func Verify(name string, found func(problem error)) (*Report, error) {
 	f, err := Open(name, &format.OpenOptions{Lenient: true})

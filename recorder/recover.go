@@ -56,7 +56,7 @@ func (r *Report) Finished() string {
 	return s
 }
 
-// Inspect reports the whole entries of the file name, or of the unfinished files that [Create] left under
+// Inspect reports the whole entries of the file called name, or of the unfinished files that [Create] left under
 // this name, and the entries that only the journal of a dead writer has. It changes nothing. If the file is
 // not a trace, it returns the error of [format.Open].
 func Inspect(name string) (*Report, error) {
@@ -64,7 +64,7 @@ func Inspect(name string) (*Report, error) {
 	return reportOf(r), err
 }
 
-// Recover saves the whole entries at the beginning of the file name, or of the unfinished files that
+// Recover saves the whole entries at the beginning of the file called name, or of the unfinished files that
 // [Create] left under this name.
 //
 // If output is not empty, Recover writes a new file with that name, and does not change the source. The new

@@ -193,8 +193,8 @@ func (b *builder) best(x want, s *wantSlot) Row {
 	return noRow
 }
 
-// moveToParents moves rows below the spans that they name: all rows from row was on, and earlier rows whose span is now
-// found.
+// moveToParents moves rows below the spans that they name. It moves the row was and all later rows, and those earlier
+// rows whose span is among the new rows.
 func (b *builder) moveToParents(was uint32) error {
 	for _, h := range b.halves {
 		id, err := b.spanID(h)

@@ -27,7 +27,7 @@ func (b *builder) kind(r Row) otel.SpanKind {
 	return otel.SpanKind(columns.Kind(uint16(f)))
 }
 
-// findShared finds the shared spans, if row was or a later row is a client span or a server span.
+// findShared finds the shared spans, if a client span or a server span is among the row was and the later rows.
 func (b *builder) findShared(was uint32) error {
 	servers, changed := 0, false
 	for r := range Row(b.n) {

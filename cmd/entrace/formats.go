@@ -52,7 +52,7 @@ func checkFrom(from string) error {
 	return usagef("--from: %w", &convert.FormatError{Format: convert.Format(from)})
 }
 
-// targetOf returns the format of the output: the format to, or else the format of the file name out.
+// targetOf returns the format of the output: the format to, or else the format that the name out has.
 func targetOf(out, to string) (convert.Format, error) {
 	f := convert.Format(to)
 	if to == "" {

@@ -16,7 +16,7 @@ import (
 // stdinName is the printed name of the standard input.
 const stdinName = "standard input"
 
-// content opens the bytes of the trace name, or of the standard input for "-". It reports on stderr which entries
+// content opens the bytes of the trace called name, or of the standard input for "-". It reports on stderr which entries
 // come from a crash buffer and which are missing.
 func content(c *console, name string) (io.ReadCloser, error) {
 	if name == "-" {
@@ -37,7 +37,7 @@ func content(c *console, name string) (io.ReadCloser, error) {
 	}{src.Reader(), src}, nil
 }
 
-// tellJournal prints notes about the journal of the file name on stderr. The first says that n entries come from
+// tellJournal prints notes about the journal of the file called name on stderr. The first says that n entries come from
 // the journal; if n is -1, their number is not known. If missing is not nil, the second says why entries are
 // missing.
 func tellJournal(c *console, name string, n int, missing error) {

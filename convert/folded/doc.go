@@ -11,10 +11,11 @@
 //
 //	service;outer;inner 123
 //
-// The number is the self time in nanoseconds of all spans with this stack, as the flame graph of the viewer has it: their
-// duration without the time during which a child was open. Children that ran at the same time each count. A span that
-// has not ended adds no time, but it is in the stacks of the spans below it. Lines are sorted by name, frame by frame. Stacks whose time is 0 are omitted. The first
-// frame is the service.name of the resource, or unknown_service.
+// The number is the sum of the self times, in nanoseconds, of all spans with this stack, as in the flame graph of the
+// viewer. The self time of a span is its duration without the time during which at least one child was open. If
+// several spans ran at the same time, the sum has the self time of each. A span that has not ended adds no time, but
+// it is in the stacks of the spans below it. Lines are sorted by name, frame by frame. Stacks whose time is 0 are
+// omitted. The first frame is the service.name of the resource, or unknown_service.
 //
 // In names ';' becomes ':', and unprintable characters become spaces. An empty name is "(unnamed)". In a name that
 // ends with a space and a number, such as "GET 200", this space becomes '_', because readers would take the number

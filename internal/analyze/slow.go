@@ -18,7 +18,7 @@ const (
 	farAbove    = 3   // slow calls are reported if their median is at least this many times the median of all calls
 	leastGap    = 0.2 // the least difference between the shares of slow calls and of other calls that have a value
 	gapByRun    = 0.7 // the least gap for spans that ran at the same time; larger, because many spans run at the same time
-	leastBeside = 0.2 // a cause that only runs beside slow calls explains at least this share of all time
+	leastBeside = 0.2 // if the only evidence is spans that ran beside slow calls, a cause must have at least this score
 )
 
 // ofOutcome matches names of attributes in OpenTelemetry's semantic conventions that say how a call ended, and not

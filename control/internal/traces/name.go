@@ -149,7 +149,7 @@ func (f *Folder) NewName(at time.Time, config string, manual bool) string {
 	}
 }
 
-// taken reports whether the trace name already has a file, finished or not.
+// taken reports whether the trace called name already has a file, finished or not.
 func (f *Folder) taken(name string) bool {
 	base := strings.TrimSuffix(name, tracename.ET)
 	exts := []string{tracename.ET, tracename.IET, tracename.IET + tracename.Journal}

@@ -287,7 +287,7 @@ func parseLines(b []byte) map[string]string {
 	return said
 }
 
-// deviceOf returns the device of the folder of the file name. If the folder does not exist, it returns the device
+// deviceOf returns the device of the folder of the file called name. If the folder does not exist, it returns the device
 // of the nearest parent folder that exists.
 func deviceOf(name string) string {
 	for dir := filepath.Dir(name); ; dir = filepath.Dir(dir) {

@@ -31,7 +31,7 @@ type Builder struct {
 	split   int // offset of the reference to the shared items, see Share
 	own     bool
 	place   *Place
-	known   []interned // the names that the place expects
+	known   []interned // the names of the attributes that recent records of the same place had, in order
 	next    int        // index in known of the next expected name
 	missed  []interned // the names of the entry from the first unexpected name on
 	cutHead bool       // a text of the head was cut

@@ -42,7 +42,7 @@ func Fatal(message, stack string) bool {
 	return Add(o.name, logFatal+message+"\n\n"+stack) == nil
 }
 
-// Add writes a text that says how a process ended to the file name, unless the file has a text already.
+// Add writes a text that says how a process ended to the file called name, unless the file has a text already.
 func Add(name, text string) error {
 	f, err := osfile.OpenWrite(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +84,7 @@ func (o *Output) Close() {
 	_ = os.Remove(o.name)                               // if this fails, a later process removes the empty file
 }
 
-// Read returns the crash text in the file name, and when it was written. The text begins with the reason. The time
+// Read returns the crash text in the file called name, and when it was written. The text begins with the reason. The time
 // may be some milliseconds late, because the kernel uses a coarse clock for it. If the file does not exist or the
 // runtime wrote nothing, the text is empty. Read replaces secrets by the default policy of package redact, because
 // it does not know the policy of the dead process.

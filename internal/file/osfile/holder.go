@@ -16,7 +16,7 @@ const (
 	LockHeld
 )
 
-// LockHolder returns the state of the exclusive lock of the file name. If a process holds the lock, pid is its id,
+// LockHolder returns the state of the exclusive lock of the file called name. If a process holds the lock, pid is its id,
 // or 0 if the id is unknown. It takes a shared lock for a moment.
 func LockHolder(name string) (state LockState, pid int) {
 	f, err := OpenRead(name)
@@ -31,7 +31,7 @@ func LockHolder(name string) (state LockState, pid int) {
 	return state, pid
 }
 
-// Locked reports whether another open file holds the exclusive lock of the file name. It takes a shared lock for a
+// Locked reports whether another open file holds the exclusive lock of the file called name. It takes a shared lock for a
 // moment.
 func Locked(name string) bool {
 	f, err := OpenRead(name)

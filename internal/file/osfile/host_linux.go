@@ -118,7 +118,7 @@ func memoryLimit(root string) int64 {
 // page size.
 const noLimit = 1 << 60
 
-// OwnFolder makes the folder name if it does not exist. It reports whether the folder belongs to this user and is
+// OwnFolder makes the folder called name if it does not exist. It reports whether the folder belongs to this user and is
 // closed to other users.
 func OwnFolder(name string) bool {
 	if err := os.Mkdir(name, 0o700); err != nil && !os.IsExist(err) {

@@ -8,8 +8,8 @@ import "golang.org/x/sys/unix"
 func Populate(b []byte) { _ = unix.Madvise(b, unix.MADV_POPULATE_WRITE) }
 
 // Forget takes the pages of m[from:end] out of the memory of the process. m is the memory map of a file that is only
-// read, and the system maps the pages again when they are needed. It maps up to 2 MiB around a page, so Forget takes out
-// whole blocks of this size: the one before from as well, and the last one only if it ends.
+// read, and the system maps the pages again when they are needed. The system maps up to 2 MiB around a page, so Forget
+// takes out whole blocks of 2 MiB, beginning with the block before from. It keeps the last block if end is inside it.
 func Forget(m []byte, from, end int) {
 	const block = 2 << 20
 	_ = unix.Madvise(m[max(from/block-1, 0)*block:end/block*block], unix.MADV_DONTNEED)

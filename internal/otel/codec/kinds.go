@@ -105,8 +105,8 @@ func enum[T any](number protowire.Number, key string, names map[string]int32, ge
 	return integer(number, key, protowire.VarintType, func(r *Reader, to *T) { set(to, r.in.enum(names)) }, func(from *T) int64 { return int64(get(from)) })
 }
 
-// part returns a field whose value is a message with fields that are stored in the same T, such as Span.status. The
-// field is always written.
+// part returns a field whose value is a message, such as Span.status. The T that has the field also stores the fields
+// of that message. The field is always written.
 func part[T any](number protowire.Number, key string, m *message[T]) field[T] {
 	return field[T]{number, key, protowire.BytesType, m.read, func(b []byte, e Encoding, n *fieldName, from *T) []byte { return appendMessage(b, e, n, m, from) }}
 }

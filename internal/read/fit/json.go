@@ -80,7 +80,7 @@ func (a *Answer) shrunk(doc []byte) (s *shrinker) {
 		s = &shrinker{elements: elements, bytes: text, left: make(map[string]int)}
 		return s.copy(doc, a.Most-len(",\n"))
 	}
-	for _, least := range []int{1, 0} { // prefers short texts to empty lists
+	for _, least := range []int{1, 0} { // empty lists only if lists with an element do not fit, however short the texts are
 		for _, most := range []int{max(a.Most/8, 64), 64, 16} {
 			tooMany := sort.Search(a.Most+1, func(n int) bool { return !try(n, most) })
 			if tooMany > least {

@@ -11,10 +11,10 @@
 // a view, as for a whole trace. The small trace does not have the parents of the rows, so all rows are below the
 // root.
 //
-// A file has to be read as a whole if it is
-//   - small
+// A Part cannot be made of these files, so a caller has to read them as a whole:
+//   - a small file
 //   - an IET with a prefix before each entry
 //   - an IET whose writer died and left entries in its journal
 //   - an ET that no recorder wrote, because its entries may not be in the order of time
-//   - damaged, or if the last entries are not certain
+//   - a damaged file, and a file in which the search does not surely find the last entries
 package tail

@@ -39,7 +39,7 @@ type source interface {
 	Size() int64
 }
 
-// Open returns the last entries of the file name, with at least n lines (see [IsLine]). It returns nil if the file has to
+// Open returns the last entries of the file called name, with at least n lines (see [IsLine]). It returns nil if the file has to
 // be read as a whole.
 func Open(name string, n int) *Part {
 	src, err := deadtrace.OpenSource(name)

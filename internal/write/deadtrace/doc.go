@@ -29,7 +29,7 @@
 //
 // An IETPrefix, and a file whose name does not end in .iet, have no journal, and get a mark only after damage.
 //
-// If the finishing process is killed, another process can finish the same files again: before anything is
-// appended, the stream is cut to the size in the journal's checkpoint. The journal is removed after its
-// records are in the stream and on disk, and the stream is removed after the ET is on disk.
+// If the finishing process is killed, another process can finish the same files again: before a process appends
+// anything, it cuts the stream to the size in the journal's checkpoint. It removes the journal after the journal's
+// records are in the stream and on disk, and the stream after the ET is on disk.
 package deadtrace

@@ -72,7 +72,7 @@ func hasBytes(name string, f io.ReaderAt, size int64) (bool, error) {
 	return err == nil, err
 }
 
-// linkBroken gives the file name, open as f, a second name, because a new file will replace it. If the file
+// linkBroken gives the file called name, open as f, a second name, because a new file will replace it. If the file
 // system has no hard links, linkBroken copies the file.
 func linkBroken(f *os.File, name string) (broken string, err error) {
 	err = untilFree(name, tracename.Broken, func(to string) error {
