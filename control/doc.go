@@ -91,8 +91,8 @@
 //
 // While the process lives, it holds a lock on its ring. The ring is in [Options].BufferDir, or in shared memory if
 // shared memory survives the process, or otherwise in the folder. The file ring-HOST-PID-DATE.ring in the folder is
-// the ring itself, or a text file with the path of the ring. If shared memory is short, the ring is smaller and this
-// is reported; if there is room for less than 8 MiB, the ring is in the folder.
+// the ring itself, or a text file with the path of the ring. If shared memory is short, the ring is smaller, and the
+// flight recorder reports it; if there is room for less than 8 MiB, the ring is in the folder.
 //
 // The next control in that folder, or "entrace recover DIR", converts the rings of dead processes to
 // DATE-HOST-PID-0001-crash.et. DATE is the time of the last record. The entry "crash", below entrace.trace, has the

@@ -13,7 +13,8 @@ const minForRate = 20
 // Summary returns a table of the spans of a set by service and name. Its columns are the number of spans, the number
 // of failed spans, the number of spans per second of the trace if there are at least 20 spans, quantiles of the
 // durations, the longest duration, and the sums of the durations and of the self times. If o, which may be nil, has a
-// period, the rate is per second of the period. More than a million groups are an [*Error].
+// period, the rate is per second of the period. If there are more than a million groups, Summary returns an
+// [*Error].
 func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Options) (*Table, error) {
 	from, err := tableOf(ctx, v, rows, true, "{} | count() | max(duration) | sum(duration) | sum(self) by(service, name)", .5, .95, .99)
 	if err != nil {

@@ -173,10 +173,12 @@ func (w *workload) gapsOf(top *Overview, total int64) []Finding {
 		if g.From < loaded || to > idle || float64(n)*share < leastAround*(1-share) {
 			continue
 		}
-		f := Finding{Kind: findGap, Text: fmt.Sprintf("nothing happened for %s, %s of the recording", took(g.Duration), percent(share)), Share: share, Of: ofRecording, Row: g.Before}
+		f := Finding{Kind: findGap, Text: "nothing happened for " + string(took(g.Duration)), Share: share, Of: ofRecording, Row: g.Before}
+		f.said = fmt.Sprintf("%s, %s of the recording", f.Text, percent(share))
 		place, requests := w.waiting(int64(g.From), int64(to))
 		if waited := float64(requests) * float64(g.Duration) / float64(total); requests >= few && waited >= leastFinding {
 			f.Share, f.Of, f.Row, f.stalls = min(1, waited), ofRequests, place.row, true
+			f.said = ""
 			most := ""
 			if place.requests < requests {
 				most = fmt.Sprintf(", %d of them", place.requests)
@@ -252,7 +254,7 @@ func absolute(list []Finding) string {
 	case repeat != nil && (wait == nil || repeat.Share >= wait.Share):
 		said = repeat.Text
 	case gap != nil && gap.Share > time.Share/2:
-		said = gap.Text
+		said = gap.sentence()
 	case wait != nil:
 		said += "; " + wait.Text
 	}

@@ -54,7 +54,7 @@ test('top: the cause is said first, with its evidence and what shows it, also by
   const page = await open((await serve('warehouse.et')).url), exported = await open('file://' + file + '#v=top', { offline: true })
   for (const p of [page, exported]) {
     const text = await until(() => p.locator('section', { hasText: 'cause: stock, reserve, where .warehouse = "north"' }).textContent(), t => t.includes('120 of these 120 calls'))
-    assert.match(text, /600 requestsPOST \/checkout: in reserve of stock, .*1 reserve stock120 of 600 took over \d+ms, at the median \d+ms instead of [\d.]+ms\.warehouse = "north": 120 of these 120 calls, 0 of the 480 others/)
+    assert.match(text, /600 requestsPOST \/checkout, in reserve of stock, .* of request time.*1 reserve stock120 of 600 took over \d+ms, at the median \d+ms instead of [\d.]+ms\.warehouse = "north": 120 of these 120 calls, 0 of the 480 others/)
   }
   assert.equal(await exported.getByRole('button', { name: 'Show in the tree' }).count(), 0)
   await page.getByRole('button', { name: 'Show in the tree' }).click()
