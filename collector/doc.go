@@ -1,4 +1,3 @@
-// Package collector is the module of the components for the OpenTelemetry Collector: the exporter entrace
-// in entraceexporter, and the receiver entrace_file in entracefilereceiver. builder-config.yaml builds
-// a Collector with both components.
+// Package collector is the module of a component for the OpenTelemetry Collector: the exporter entrace in
+// entraceexporter. builder-config.yaml builds a Collector with it.
 package collector

@@ -197,5 +197,5 @@ func TestFleetCollector(t *testing.T) {
 			}
 		}
 	}
-	expect.Equal(t, pipelines, 3, "pipelines")
+	expect.Equal(t, pipelines, 2, "pipelines")
 }

@@ -9,9 +9,8 @@
 //   - [Mark] identifies the file that was read, so that each further entry is read once.
 //
 // Each reader has its own order of files: tail -f reads one file to its end before it opens the next. A page shows the
-// file that has the name now, and says which files came in between. The receiver of the Collector reads all files at
-// once. A log that another program writes has no lock, no end and no copy with another name; cmd/entrace records the
-// lines of such a log as a trace, and follows that trace.
+// file that has the name now, and says which files came in between. A log that another program writes has no lock, no
+// end and no copy with another name; cmd/entrace records the lines of such a log as a trace, and follows that trace.
 package readmark
 
 import (
@@ -23,7 +22,7 @@ import (
 
 // A Mark identifies the entries of a trace that were read. The zero Mark means no entries.
 type Mark struct {
-	Entries int // the number of entries that were read; -1 if the whole trace was read and the number is not known
+	entries int // the number of entries that were read; -1 if the whole trace was read and the number is not known
 	last    [sha256.Size]byte
 }
 
@@ -48,7 +47,7 @@ func hash(e *format.TraceEntry) [sha256.Size]byte {
 
 // In reports whether f begins with the entries of m. If so, f is a later state of the same trace.
 func (m Mark) In(f *format.File) bool {
-	n := m.Entries
+	n := m.entries
 	if n < 0 {
 		n = f.Len()
 	}
@@ -56,7 +55,7 @@ func (m Mark) In(f *format.File) bool {
 		return false
 	}
 	now := Of(f, n)
-	return now.last == m.last && (now.Entries == m.Entries || m.Entries < 0)
+	return now.last == m.last && (now.entries == m.entries || m.entries < 0)
 }
 
 // After returns the names after the first file that contains one of the marks. If no file contains a mark, found is

@@ -106,18 +106,21 @@ func (p *process) stop(t *testing.T) {
 	must(t, p.cmd.Wait())
 }
 
-// runCollector starts a Collector with a pipeline for traces and one for logs.
-func runCollector(t *testing.T, receiver, exporter, components string) *process {
+// runCollector starts a Collector that receives OTLP at the addresses http and grpc, and writes it to file.
+func runCollector(t *testing.T, http, grpc, file string) *process {
 	t.Helper()
 	exe, err := otelcol()
 	must(t, err)
 	config := hosttest.Path(t, "config.yaml")
-	pipeline := fmt.Sprintf("{receivers: [%s], exporters: [%s]}", receiver, exporter)
-	must(t, os.WriteFile(config, []byte(components+`
+	must(t, os.WriteFile(config, fmt.Appendf(nil, `
+receivers: {otlp: {protocols: {http: {endpoint: %q}, grpc: {endpoint: %q}}}}
+exporters: {entrace: {path: %q}}
 service:
   telemetry: {metrics: {level: none}}
-  pipelines: {traces: `+pipeline+`, logs: `+pipeline+`}
-`), 0o600))
+  pipelines:
+    traces: {receivers: [otlp], exporters: [entrace]}
+    logs: {receivers: [otlp], exporters: [entrace]}
+`, http, grpc, file), 0o600))
 	return startProcess(t, exe, "--config", config)
 }
 
@@ -131,16 +134,13 @@ func freeAddress(t *testing.T) string {
 }
 
 // TestSDKsSendThroughTheCollector sends records from OpenTelemetry's SDKs to the Collector's own receiver. This
-// module's exporter writes all of them to a file. This module's receiver then reads the file, and the Collector's
-// own exporter sends the records to 'entrace receive --otlp'. The files of that command must have the same
-// records.
+// module's exporter writes all of them to a file. 'entrace replay' then sends the file to 'entrace receive --otlp'. The
+// files of that command must have the same records.
 func TestSDKsSendThroughTheCollector(t *testing.T) {
 	dir := t.TempDir()
 	file, again := filepath.Join(dir, "all.et"), filepath.Join(dir, "again")
 	http, grpc := freeAddress(t), freeAddress(t)
-	c := runCollector(t, "otlp", "entrace", fmt.Sprintf(`
-receivers: {otlp: {protocols: {http: {endpoint: %q}, grpc: {endpoint: %q}}}}
-exporters: {entrace: {path: %q}}`, http, grpc, file))
+	c := runCollector(t, http, grpc, file)
 	c.wait(t, "Everything is ready")
 	kept := sendAll(t, dir, map[string]string{"http/protobuf": "http://" + http, "grpc": "http://" + grpc})
 	c.stop(t)
@@ -152,13 +152,9 @@ exporters: {entrace: {path: %q}}`, http, grpc, file))
 	must(t, err)
 	to := startProcess(t, exe, "receive", "--otlp", "--otlp-http", "127.0.0.1:0", "--otlp-grpc", "", "--listen", "", "--dir", again)
 	_, endpoint, _ := strings.Cut(to.wait(t, "listening for OTLP at http://"), " at ")
-	c = runCollector(t, "entrace_file", "otlp_http", fmt.Sprintf(`
-receivers: {entrace_file: {paths: [%q], start_at: beginning}}
-exporters: {otlp_http: {endpoint: %q, sending_queue: {enabled: false}}}`, file, endpoint))
-	for range 2 { // once for each signal
-		c.wait(t, "finished reading a file")
+	if out, err := exec.CommandContext(t.Context(), exe, "replay", file, "--endpoint", endpoint).CombinedOutput(); err != nil {
+		t.Fatalf("replay: %v\n%s", err, out)
 	}
-	c.stop(t)
 	to.stop(t)
 	files, err := filepath.Glob(filepath.Join(again, "*.et"))
 	must(t, err)
@@ -188,8 +184,8 @@ func TestFleetConfigurationIsValid(t *testing.T) {
 // newestRelease has the newest releases of the Collector: of its stable modules, and of its other modules.
 var newestRelease = [...]string{"v1.71.0", "v0.165.0"}
 
-// TestComponentsWithNewestRelease runs the tests of this module's components with the newest release of the
-// Collector's modules. The components' go.mod has the oldest supported release.
+// TestComponentsWithNewestRelease runs the tests of this module's exporter with the newest release of the
+// Collector's modules. The exporter's go.mod has the oldest supported release.
 func TestComponentsWithNewestRelease(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"go.mod", "go.sum"} {

@@ -21,20 +21,14 @@ func RotationOf(name string) *Rotation {
 	return r
 }
 
-// All returns the names of the files that were renamed since the last call of New, or since RotationOf, and still
+// New returns the names of the files that were renamed since the last call of New, or since RotationOf, and still
 // exist, the oldest first. Each name ends in .et; if the file is not finished yet, [format.Find] finds its IET.
-func (r *Rotation) All() []string {
+func (r *Rotation) New() []string {
 	names, _ := Archived(r.stream) // there are none while there is no folder
 	for i, name := range names {
 		names[i] = tracename.Base(name) + tracename.ET
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return r.known[name] })
-	return slices.Compact(names)
-}
-
-// New returns the same names as All, each of them only once.
-func (r *Rotation) New() []string {
-	names := r.All()
+	names = slices.Compact(slices.DeleteFunc(names, func(name string) bool { return r.known[name] }))
 	for _, name := range names {
 		r.known[name] = true
 	}
