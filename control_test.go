@@ -68,16 +68,15 @@ func controlTraces(t *testing.T, dir, name string) []string {
 	return files
 }
 
-// oneTrace waits until dir has one finished trace whose file name ends in -NAME.et, and returns its
-// view.
-func oneTrace(t *testing.T, dir, name string) *view.View {
+// oneTrace waits until dir has one finished trace whose file name ends in -NAME.et, and reads it.
+func oneTrace(t *testing.T, dir, name string) {
 	t.Helper()
 	var files []string
 	eventually(t, "the trace "+name, func() bool {
 		files = controlTraces(t, dir, name)
 		return len(files) == 1
 	})
-	return read(t, files[0])
+	read(t, files[0])
 }
 
 // slowSpan records a span of 11 ms.
@@ -168,7 +167,7 @@ func underControl(t *testing.T, env string) string {
 	for _, ring := range rings {
 		d, err := journal.OpenDead(ring, false) // the file itself, or the ring in shared memory to which it points
 		must(t, err)
-		if fi, err := d.Stat(); err != nil || fi.Size() < int64(c.Ring.Bytes)*3/4 || fi.Size() > int64(c.Ring.Bytes)*4 || runtime.GOOS != "windows" && fi.Mode().Perm() != 0o600 {
+		if fi, err := d.Stat(); err != nil || fi.Size() < c.Ring.Bytes*3/4 || fi.Size() > c.Ring.Bytes*4 || runtime.GOOS != "windows" && fi.Mode().Perm() != 0o600 {
 			t.Errorf("the ring has %d bytes and mode %v, %v", fi.Size(), fi.Mode(), err)
 		}
 		must(t, d.Close())

@@ -42,8 +42,8 @@ func logProcessor(t testing.TB, way string, rec *recorder.Recorder) sdklog.Proce
 	return p
 }
 
-// logsOf returns the log records of a view as values of package otel, and the names of their parent entries.
-func logsOf(t *testing.T, v *view.View) (logs []*otel.Log, above []string) {
+// logsOf returns the log records of a view as values of package otel.
+func logsOf(t *testing.T, v *view.View) (logs []*otel.Log) {
 	t.Helper()
 	for row := range v.Rows() {
 		if v.Role(row) != view.RoleLog {
@@ -54,9 +54,8 @@ func logsOf(t *testing.T, v *view.View) (logs []*otel.Log, above []string) {
 		l := new(otel.Reader).Log(e)
 		l.ID = 0
 		logs = append(logs, l)
-		above = append(above, v.Name(v.Parent(row)))
 	}
-	return logs, above
+	return logs
 }
 
 // TestLogValuesReadAsTheyWereEmitted: bodies and attributes of all kinds keep their kinds.
@@ -73,7 +72,7 @@ func TestLogValuesReadAsTheyWereEmitted(t *testing.T) {
 		lp.Logger("l").Emit(t.Context(), r)
 	}
 	must(t, lp.Shutdown(t.Context()))
-	logs, _ := logsOf(t, finish(t, rec))
+	logs := logsOf(t, finish(t, rec))
 	for i, l := range logs {
 		// The exporter converts values with setup.Any as well.
 		want := setup.Any(kinds[i].Value)
@@ -114,7 +113,7 @@ func TestLogProcessorEnds(t *testing.T) {
 	if p.Enabled(ctx, sdklog.EnabledParameters{}) {
 		t.Error("it is enabled after Shutdown")
 	}
-	if logs, _ := logsOf(t, finish(t, rec)); len(logs) != 3 || told() != "" {
+	if logs := logsOf(t, finish(t, rec)); len(logs) != 3 || told() != "" {
 		t.Errorf("there are %d records, want 3, and it told %q", len(logs), told())
 	}
 }
@@ -134,7 +133,7 @@ func TestLogProcessorWithDoneContext(t *testing.T) {
 	for _, err := range []error{p.ForceFlush(done), p.Shutdown(done), e.Shutdown(done)} {
 		expect.Is(t, err, context.Canceled, "a call with a context that is done")
 	}
-	if logs, _ := logsOf(t, finish(t, rec)); len(logs) != 2 {
+	if logs := logsOf(t, finish(t, rec)); len(logs) != 2 {
 		t.Errorf("there are %d records, want 2", len(logs))
 	}
 }
@@ -177,7 +176,7 @@ func TestLogProcessorOpensTheFileOfTheSpans(t *testing.T) {
 	must(t, sp.Shutdown(t.Context()))
 	must(t, p.OnEmit(t.Context(), new(sdklog.Record)))
 	must(t, errors.Join(p.Shutdown(t.Context()), e.Shutdown(t.Context())))
-	if logs, _ := logsOf(t, finish(t, rec)); len(logs) != 1 || told() != "" {
+	if logs := logsOf(t, finish(t, rec)); len(logs) != 1 || told() != "" {
 		t.Errorf("there are %d records, want 1, and it told %q", len(logs), told())
 	}
 }
@@ -204,7 +203,7 @@ func TestConcurrentLogs(t *testing.T) {
 	}
 	wg.Wait()
 	must(t, lp.Shutdown(t.Context()))
-	if logs, _ := logsOf(t, finish(t, rec)); len(logs) != goroutines*each {
+	if logs := logsOf(t, finish(t, rec)); len(logs) != goroutines*each {
 		t.Errorf("there are %d records, want %d", len(logs), goroutines*each)
 	}
 }
@@ -368,7 +367,7 @@ func TestErrorThatLogsIsRecorded(t *testing.T) {
 	outer.SetBody(attribute.StringValue("outer"))
 	outer.SetErr(loggingError{func() { lp.Logger("l").Emit(t.Context(), inner) }})
 	lp.Logger("l").Emit(t.Context(), outer)
-	logs, _ := logsOf(t, finish(t, rec))
+	logs := logsOf(t, finish(t, rec))
 	slices.SortFunc(logs, func(a, b *otel.Log) int { return strings.Compare(a.Message, b.Message) }) // either order is right
 	if len(logs) != 2 || logs[0].Message != "inner" || logs[1].Message != "outer" {
 		t.Fatalf("the records are %+v", logs)

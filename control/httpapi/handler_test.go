@@ -95,12 +95,8 @@ func (r *rig) put(t testing.TB, at time.Time, size int, manual bool) string {
 var day = time.Date(2026, 11, 20, 21, 27, 12, 21_345_000, time.UTC)
 
 // ask sends a request that seems to come from this machine.
-func ask(h http.Handler, method, target, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
-	var b io.Reader
-	if body != "" {
-		b = strings.NewReader(body)
-	}
-	r := httptest.NewRequest(method, target, b)
+func ask(h http.Handler, method, target string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, nil)
 	r.RemoteAddr, r.Host = "127.0.0.1:4711", "localhost:8080"
 	for _, c := range change {
 		c(r)
@@ -108,10 +104,6 @@ func ask(h http.Handler, method, target, body string, change ...func(*http.Reque
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
-}
-
-func header(name, value string) func(*http.Request) {
-	return func(r *http.Request) { r.Header.Add(name, value) }
 }
 
 // answerOf decodes a JSON response.
@@ -173,9 +165,9 @@ func TestHandlerStopWaits(t *testing.T) {
 		r := rigOf(t, control.Options{Providers: []control.Provider{d.provider()}, Config: configOf(t.TempDir(),
 			control.TraceConfig{Name: "deep", Mode: control.ModeStream, On: byHTTP, Providers: slowBit | control.Logs, KeepIf: c.keepIf})})
 		h := New(r.Control, nil)
-		id, _ := answerOf(t, ask(h, "POST", "/start?config=deep", ""))["id"].(string)
+		id, _ := answerOf(t, ask(h, "POST", "/start?config=deep"))["id"].(string)
 		answered := make(chan *httptest.ResponseRecorder, 1)
-		go func() { answered <- ask(h, "POST", "/stop/"+id, "") }()
+		go func() { answered <- ask(h, "POST", "/stop/"+id) }()
 		<-d.dumping
 		select {
 		case <-answered:
@@ -193,10 +185,10 @@ func TestHandlerStopWaits(t *testing.T) {
 	r := rigOf(t, control.Options{Providers: []control.Provider{d.provider()}, Config: configOf(t.TempDir(),
 		control.TraceConfig{Name: "deep", Mode: control.ModeStream, On: byHTTP, Providers: slowBit})})
 	h := New(r.Control, nil)
-	id, _ := answerOf(t, ask(h, "POST", "/start?config=deep", ""))["id"].(string)
+	id, _ := answerOf(t, ask(h, "POST", "/start?config=deep"))["id"].(string)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if w := ask(h, "POST", "/stop/"+id, "", func(r *http.Request) { *r = *r.WithContext(ctx) }); w.Code != 500 {
+	if w := ask(h, "POST", "/stop/"+id, func(r *http.Request) { *r = *r.WithContext(ctx) }); w.Code != 500 {
 		t.Errorf("who asked is gone: %d", w.Code)
 	}
 	<-d.dumping
@@ -291,22 +283,22 @@ func TestHandlerConcurrent(t *testing.T) {
 					{"POST", "/start?config=deep"},
 					{"POST", fmt.Sprintf("/stop/%d", i)},
 				} {
-					w := ask(h, q[0], q[1], "")
+					w := ask(h, q[0], q[1])
 					if w.Code >= 400 && w.Code != 404 && !strings.Contains(w.Body.String(), string(control.VerdictAlreadyRunning)) {
 						t.Errorf("%s %s: %d %s", q[0], q[1], w.Code, w.Body)
 					}
-					if at := w.Header().Get("Location"); q[1] == "/snapshot" && ask(h, "GET", "/"+at, "").Code != 200 {
+					if at := w.Header().Get("Location"); q[1] == "/snapshot" && ask(h, "GET", "/"+at).Code != 200 {
 						t.Errorf("%s is not there", at)
 					}
 				}
 				for _, t := range r.Running() {
-					ask(h, "POST", "/stop/"+t.ID, "")
+					ask(h, "POST", "/stop/"+t.ID)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	if n := answerOf(t, ask(h, "GET", "/", ""))["files_total"].(float64); n < 160 {
+	if n := answerOf(t, ask(h, "GET", "/"))["files_total"].(float64); n < 160 {
 		t.Errorf("there are %v traces, want 160 and more", n)
 	}
 }

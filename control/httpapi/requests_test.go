@@ -40,7 +40,9 @@ func manyParameters() string {
 // limited are traces that the control refuses for various reasons.
 func limited() []control.TraceConfig {
 	list := []control.TraceConfig{
-		{Name: "rare", On: byHTTP, Every: 90 * time.Second}, {Name: "few", On: byHTTP, PerHour: 1}, {Name: "half", On: byHTTP, OneIn: 2},
+		{Name: "rare", On: byHTTP, Every: 90 * time.Second},
+		{Name: "few", On: byHTTP, PerHour: 1},
+		{Name: "half", On: byHTTP, OneIn: 2},
 		{Name: "second", On: []control.On{{Trigger: control.TriggerHTTP, Count: 3}}},
 		{Name: "none", On: byHTTP, Providers: control.CPUProfile, Mode: control.ModeStream},
 	}
@@ -84,7 +86,7 @@ func answers(t *testing.T, lines []string) string {
 		}
 		before := r.asked()
 		target := strings.Replace(strings.Join(c.Words[1:], ""), "ID", id, 1)
-		w := ask(h, http.MethodGet, "/", "", func(q *http.Request) {
+		w := ask(h, http.MethodGet, "/", func(q *http.Request) {
 			for _, p := range c.Attributes {
 				text, _ := p.Value.(string)
 				switch p.Key {

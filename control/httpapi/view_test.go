@@ -22,8 +22,8 @@ func TestHandlerIndex(t *testing.T) {
 		r.put(t, day.Add(time.Duration(i)*time.Second), i%3, i%2 == 0)
 	}
 	h := New(r.Control, nil)
-	started := answerOf(t, ask(h, "POST", "/start?config=deep", ""))
-	w := ask(h, "GET", "/", "")
+	started := answerOf(t, ask(h, "POST", "/start?config=deep"))
+	w := ask(h, "GET", "/")
 	var v struct {
 		Config *struct {
 			ID     string
@@ -57,20 +57,20 @@ func TestHandlerIndex(t *testing.T) {
 		t.Errorf("the text is not indented, or has a tag: %.300s", text)
 	}
 	must(t, os.RemoveAll(r.Dir()))
-	if w := ask(h, "GET", "/", ""); w.Code != 200 || answerOf(t, w)["error"] == "" {
+	if w := ask(h, "GET", "/"); w.Code != 200 || answerOf(t, w)["error"] == "" {
 		t.Errorf("a folder that is gone: %d %s", w.Code, w.Body)
 	}
-	expect.Equal(t, ask(h, "GET", "/traces/"+first.Name, "").Code, 404, "a trace without a folder")
-	expect.Equal(t, ask(New(nil, nil), "GET", "/", "").Code, 404, "a nil control")
+	expect.Equal(t, ask(h, "GET", "/traces/"+first.Name).Code, 404, "a trace without a folder")
+	expect.Equal(t, ask(New(nil, nil), "GET", "/").Code, 404, "a nil control")
 }
 
 // TestHandlerShowsErrors stops a stream after its folder and the folder above were removed.
 func TestHandlerShowsErrors(t *testing.T) {
 	r := newRig(t)
 	h := New(r.Control, nil)
-	id, _ := answerOf(t, ask(h, "POST", "/start?config=deep", ""))["id"].(string)
+	id, _ := answerOf(t, ask(h, "POST", "/start?config=deep"))["id"].(string)
 	must(t, os.RemoveAll(filepath.Dir(r.Dir())))
-	w := ask(h, "POST", "/stop/"+id, "")
+	w := ask(h, "POST", "/stop/"+id)
 	if v := answerOf(t, w); w.Code != 500 || v["verdict"] != "failed" || v["error"] == "" {
 		t.Errorf("%d %v", w.Code, v)
 	}

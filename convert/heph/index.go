@@ -109,11 +109,11 @@ func (x *index) findParents(epochs []uint64) {
 	for _, i := range order {
 		v := x.at(i)
 		_, end := interval(v)
-		for n := len(open) - 1; n >= 0; n-- {
-			top := x.at(open[n])
+		for n, at := range slices.Backward(open) {
+			top := x.at(at)
 			if _, last := interval(top); last >= end && top.stream == v.stream && top.substream == v.substream {
 				if !v.namesParent && (v.trace == 0 || top.trace == v.trace) {
-					v.parent = open[n] + 1
+					v.parent = at + 1
 				}
 				break
 			}
