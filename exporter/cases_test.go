@@ -75,10 +75,13 @@ type running struct {
 	now       time.Time
 }
 
+// inOrder makes a recorder write the entries in the order of the calls.
+var inOrder = &recorder.Options{Durability: recorder.DurabilityWriteThrough}
+
 // runCase runs the lines of a case, and returns the tree of the view.
 func runCase(t *testing.T, way string, lines []string) string {
 	c := &running{
-		T: t, way: way, rec: create(t, nil), limits: sdktrace.NewSpanLimits(), providers: map[string]*sdktrace.TracerProvider{}, loggers: map[string]*sdklog.LoggerProvider{},
+		T: t, way: way, rec: create(t, inOrder), limits: sdktrace.NewSpanLimits(), providers: map[string]*sdktrace.TracerProvider{}, loggers: map[string]*sdklog.LoggerProvider{},
 		spans: map[string]trace.Span{}, contexts: map[string]context.Context{}, now: epoch,
 	}
 	c.options = []exporter.Option{exporter.WithRecorder(c.rec)}
