@@ -76,7 +76,8 @@ internal/read/archive         convert/parquet format github.com/minio/ internal/
 internal/otel/                convert/otlp format github.com/klauspost/compress/
                               google.golang.org/protobuf/encoding/protowire internal/core/ internal/file/ internal/otel
                               internal/text/ internal/write/inside recorder redact view
-cmd/entrace                   control/tracedir convert convert/loglines format github.com/modelcontextprotocol/go-sdk/
+cmd/entrace                   control/tracedir convert convert/loglines format github.com/gdamore/tcell/
+                              github.com/modelcontextprotocol/go-sdk/ github.com/rivo/uniseg
                               github.com/schollz/progressbar/v3 github.com/spf13/
                               golang.org/x/sys/ golang.org/x/term internal/analyze internal/core/ internal/file/
                               internal/otel internal/otel/ internal/read/ internal/text/ internal/write/ query recorder
@@ -219,11 +220,14 @@ var commandLinks = []string{
 	"github.com/cespare/xxhash/v2",
 	"github.com/dustin/go-humanize",
 	"github.com/edsrzf/mmap-go",
+	"github.com/gdamore/encoding",
+	"github.com/gdamore/tcell/v2",
 	"github.com/google/jsonschema-go",
 	"github.com/google/uuid",
 	"github.com/klauspost/compress",
 	"github.com/klauspost/cpuid/v2",
 	"github.com/klauspost/crc32",
+	"github.com/lucasb-eyer/go-colorful",
 	"github.com/minio/crc64nvme",
 	"github.com/minio/md5-simd",
 	"github.com/minio/minio-go/v7",

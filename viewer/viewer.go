@@ -281,8 +281,11 @@ func (p *problem) Error() string { return p.text }
 
 func badRequest(text string) error { return &problem{status: http.StatusBadRequest, text: text} }
 
-// handlers has the func that answers requests for a path.
-var handlers = map[string]func(q *request, ctx context.Context) (any, error){
+// A question is a func that answers requests for a path.
+type question func(q *request, ctx context.Context) (any, error)
+
+// handlers has the question of each path.
+var handlers = map[string]question{
 	"api/choice":   (*request).choice,
 	"api/complete": (*request).complete,
 	"api/critical": (*request).critical,
@@ -338,15 +341,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		cached(w, r, tag, nil)
 		return
 	}
-	var a any // a value that becomes JSON, bytes, or a func that writes bytes
-	err = s.intact()
-	if err == nil && h.options.Correct != nil && values.Get("clock") == "auto" {
-		s, err = h.correct(r.Context(), s)
-	}
-	if err == nil {
-		a, err = answer(&request{state: s, Values: values, handler: h}, r.Context())
-	}
-	h.restLater()
+	a, s, err := h.answer(r.Context(), s, answer, values) // a value that becomes JSON, bytes, or a func that writes bytes
 	if err != nil {
 		h.failed(w, r, s, err)
 		return
@@ -365,6 +360,21 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 			_ = json.NewEncoder(w).Encode(a)
 		}
 	})
+}
+
+// answer answers a question about a state, or about the state with corrected clocks if the question asks for that. It
+// returns the state to which the answer belongs.
+func (h *Handler) answer(ctx context.Context, s *state, to question, values url.Values) (any, *state, error) {
+	defer h.restLater()
+	err := s.intact()
+	if err == nil && h.options.Correct != nil && values.Get("clock") == "auto" {
+		s, err = h.correct(ctx, s)
+	}
+	if err != nil {
+		return nil, s, err
+	}
+	a, err := to(&request{state: s, Values: values, handler: h}, ctx)
+	return a, s, err
 }
 
 // A failure is an error in the form that the client receives.

@@ -22,6 +22,7 @@ type console struct {
 	started  bool // the command line was understood
 	width    int  // columns of out; if 0, ask the terminal
 
+	links  *[]string   // the targets of links in the output; nil if it has none
 	args   []string    // the command line
 	fitted *fit.Answer // out, if the command has a budget
 
@@ -84,6 +85,16 @@ func (c *console) paint(color, s string) string {
 		return s
 	}
 	return "\x1b[" + color + "m" + s + "\x1b[0m"
+}
+
+// link returns an escape sequence of our own that links its line to a row, by its number, or to the rows of a query.
+// Its number is an index in c.links. It returns "" if the output has no links.
+func (c *console) link(to string) string {
+	if c.links == nil {
+		return ""
+	}
+	*c.links = append(*c.links, to)
+	return fmt.Sprintf("\x1b[?%dm", len(*c.links)-1)
 }
 
 func (c *console) level(l format.Level) string { return c.paint(show.LevelColor(l), l.String()) }

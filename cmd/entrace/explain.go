@@ -80,24 +80,9 @@ func (o *explainOptions) run(ctx context.Context, c *console, names []string) er
 		}
 		at = analyze.Time(t.UnixNano())
 	}
-	top, err := analyze.Top(ctx, l.v, l.result.Rows, 5, l.between)
+	p, x, err := o.explained(ctx, c, l, before, at, names)
 	if err != nil {
 		return err
-	}
-	p := explanationPrinter{overviewPrinter: overviewPrinter{newRowPrinter(c, l, &o.rowFlags), top}}
-	x, err := analyze.Explain(ctx, &analyze.Question{
-		Before: before, Now: []query.Run{{View: l.v, Rows: l.result.Rows}}, Since: at, Alike: o.query != "" || len(o.named) > 0, Deaths: deathsOf(l.Trace), Clocks: o.corrected, Top: top,
-		Clock: func(t analyze.Time) string { return p.timeOfDay(t, "15:04:05.000") },
-	})
-	if err != nil {
-		return err
-	}
-	files := slices.Clone(names)
-	for i, name := range files {
-		files[i] = shellWord(name)
-	}
-	for i := range x.Causes {
-		x.Causes[i].Command = "entrace grep " + shellQuoted(x.Causes[i].Query) + " " + strings.Join(files, " ")
 	}
 	if o.json {
 		err = p.answer(&struct {
@@ -111,7 +96,7 @@ func (o *explainOptions) run(ctx context.Context, c *console, names []string) er
 			Locks      string                 `json:"locks"`
 			Growth     []analyze.Growth       `json:"growth"`
 			Goroutines []*analyze.Goroutines  `json:"goroutines"`
-		}{x, stateText(statesOf(l.Trace)), top.Errors, top.Patterns, top.Open, top.NeverEnded, top.Locks, top.Growth, top.Goroutines}, "  ")
+		}{x, stateText(statesOf(l.Trace)), p.Errors, p.Patterns, p.Open, p.NeverEnded, p.Locks, p.Growth, p.Goroutines}, "  ")
 	} else {
 		p.explanation(x, o)
 		printSections(l.w, p.sections...)
@@ -122,6 +107,31 @@ func (o *explainOptions) run(ctx context.Context, c *console, names []string) er
 		return errNone
 	}
 	return err
+}
+
+// explained explains the selected rows of l, compared with the runs before if there are any, else with what was before
+// the time at. It also returns a printer for the explanation.
+func (o *explainOptions) explained(ctx context.Context, c *console, l *selected, before []query.Run, at analyze.Time, names []string) (*explanationPrinter, *analyze.Explanation, error) {
+	top, err := analyze.Top(ctx, l.v, l.result.Rows, 5, l.between)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &explanationPrinter{overviewPrinter: overviewPrinter{newRowPrinter(c, l, &o.rowFlags), top}}
+	x, err := analyze.Explain(ctx, &analyze.Question{
+		Before: before, Now: []query.Run{{View: l.v, Rows: l.result.Rows}}, Since: at, Alike: o.query != "" || len(o.named) > 0, Deaths: deathsOf(l.Trace), Clocks: o.corrected, Top: top,
+		Clock: func(t analyze.Time) string { return p.timeOfDay(t, "15:04:05.000") },
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	files := slices.Clone(names)
+	for i, name := range files {
+		files[i] = shellWord(name)
+	}
+	for i := range x.Causes {
+		x.Causes[i].Command = "entrace grep " + shellQuoted(x.Causes[i].Query) + " " + strings.Join(files, " ")
+	}
+	return p, x, nil
 }
 
 // deathsOf returns the processes of a trace that were killed.
@@ -291,5 +301,5 @@ func (p *explanationPrinter) cause(x *analyze.Explanation, i int) {
 	if c.Covers.Text != "" {
 		p.line("", "   %s", c.Covers.Text)
 	}
-	p.add("   " + show.Safe(c.Command))
+	p.add("   " + p.link(c.Query) + show.Safe(c.Command))
 }

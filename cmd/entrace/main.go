@@ -154,7 +154,7 @@ Exit status: 0 fine, 1 a problem with the data, 2 wrong usage.`,
 		title    string
 		commands []*command
 	}{
-		{"Look", []*command{viewCommand(), runsCommand(), topCommand(), explainCommand(), treeCommand(), tailCommand(), criticalCommand(), diffCommand()}},
+		{"Look", []*command{viewCommand(), uiCommand(), runsCommand(), topCommand(), explainCommand(), treeCommand(), tailCommand(), criticalCommand(), diffCommand()}},
 		{"Ask", []*command{grepCommand(), statsCommand(), fieldsCommand(), checkCommand(), catCommand(), infoCommand()}},
 		{"Record", []*command{runCommand(), receiveCommand()}},
 		{"Convert", []*command{convertCommand(), exportCommand(), mergeCommand(), redactCommand(), replayCommand(), archiveCommand()}},

@@ -16,7 +16,6 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/read/fit"
 	"github.com/entrace-go/entrace/internal/read/show"
-	texts "github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -80,15 +79,18 @@ func (p *printer) wrapped(line string) string {
 		return line
 	}
 	var b strings.Builder
-	for utf8.RuneCountInString(text) > p.Width {
-		fits := len(texts.Head(text, len(string([]rune(text)[:p.Width]))))
+	for room := p.Width; ; room = p.Width - len(indent) {
+		short := show.Short(text, room)
+		if short == text {
+			return b.String() + text
+		}
+		fits := len(strings.TrimSuffix(short, "…"))
 		if space := strings.LastIndexByte(text[:fits+1], ' '); strings.TrimLeft(text[:max(0, space)], " ") != "" {
 			fits = space
 		}
-		b.WriteString(text[:fits] + "\n")
-		text = indent + strings.TrimLeft(text[fits:], " ")
+		b.WriteString(text[:fits] + "\n" + indent)
+		text = strings.TrimLeft(text[fits:], " ")
 	}
-	return b.String() + text
 }
 
 // A treeLine is a row to print and its position in the tree.

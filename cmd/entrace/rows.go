@@ -108,7 +108,7 @@ func (p *rowPrinter) entryOf(r view.Row) *format.TraceEntry {
 // text returns the line of row r.
 func (p *rowPrinter) text(r view.Row) string {
 	p.setLine(r, p.entryOf(r))
-	return string(p.B)
+	return p.link(strconv.Itoa(int(r))) + string(p.B)
 }
 
 // name returns the name of row r in the form FILE#ID.

@@ -115,3 +115,6 @@ func signalOf(state *os.ProcessState) int {
 	}
 	return 0
 }
+
+// stopSelf stops this process, as ^Z does, until the shell continues it.
+func stopSelf() error { return syscall.Kill(0, syscall.SIGTSTP) }

@@ -111,6 +111,11 @@ All commands that read a FILE take @last, @last~1 for the one before, and @last:
 	}
 }
 
+// summary describes the recording in a few words, for those who choose one.
+func (x *runLine) summary() string {
+	return show.Safe(strings.Join([]string{x.Time.Format(time.DateTime), x.Service, x.Version, x.State}, "  "))
+}
+
 func newerFirst(a, b *runLine) int { return b.Time.Compare(a.Time) }
 
 // read reads the recording. With brief, it reads only the beginning of the file, and the end if its recorder closed it.

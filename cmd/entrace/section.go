@@ -68,7 +68,7 @@ func (s *section) printLines(w *bufio.Writer) {
 	}
 }
 
-// plain returns s without the escape sequences of paint.
+// plain returns s without the escape sequences of paint and link.
 func plain(s string) string {
 	for {
 		before, after, found := strings.Cut(s, "\x1b[")

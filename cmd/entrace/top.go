@@ -136,7 +136,7 @@ func (p *overviewPrinter) timeOfDay(t analyze.Time, layout string) string {
 // never returns the spans that never ended, with the places where they wait.
 func (p *overviewPrinter) never() section {
 	never, states := "Never ended", statesOf(p.l.Trace)
-	if !slices.ContainsFunc(states, func(s convert.State) bool { return !s.Snapshot && s.Word != deadtrace.Running }) {
+	if !slices.ContainsFunc(states, func(s convert.State) bool { return !s.Snapshot && !s.Rotated && s.Word != deadtrace.Running }) {
 		never = "Still open"
 		if p.time != timeNone && p.Last != analyze.NoTime {
 			never += " at " + p.timeOfDay(p.Last, "15:04:05")
@@ -179,15 +179,17 @@ const manyGoroutines = 10
 
 // sections returns all parts.
 func (p *overviewPrinter) sections() []section {
+	return append([]section{p.title(), p.patterns(), p.never(), p.runtime()}, p.lists()...)
+}
+
+// lists returns the parts that an explanation does not have.
+func (p *overviewPrinter) lists() []section {
 	var self section
 	if len(p.Self.Lines) > 0 {
 		self = tableSection(p.Self, p.time)
 		self.head = p.paint(show.Bold, "Self time, without the spans below")
 	}
-	return []section{
-		p.title(), p.patterns(), p.never(), p.runtime(), p.services(), p.slowest(), p.waits(), p.repeats(), self,
-		p.gaps(),
-	}
+	return []section{p.services(), p.slowest(), p.waits(), p.repeats(), self, p.gaps()}
 }
 
 // openPlace returns the place where the goroutine of an open span was last seen: the place in the program of the last

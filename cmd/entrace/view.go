@@ -40,13 +40,13 @@ type viewOptions struct {
 	listen, editor, state string
 	against               []string
 	noOpen, once, follow  bool
-	mayFollow             bool       // a file that a program still writes is followed
-	runs                  []*runLine // without names: the recordings to choose from
+	mayFollow             bool                   // a file that a program still writes is followed
+	runs                  []*runLine             // without names: the recordings to choose from
+	changed               func(flag string) bool // reports whether the command line has a flag
 }
 
 func viewCommand() *command {
 	o := &viewOptions{listen: "127.0.0.1:0"}
-	var changed func(flag string) bool // reports whether the command line has a flag
 	return &command{
 		use:   "view [FILE|DIR]...",
 		short: "Show a trace in the browser",
@@ -64,34 +64,50 @@ With --follow, the page shows what is added, waits for files that are not there 
 the next program. A single FILE that a program still writes is followed automatically, unless --follow=false. view
 ends with ^C or, with --once, five seconds after the last page was closed.`,
 		flags: func(flags *pflag.FlagSet) {
-			changed = flags.Changed
-			o.addFrom(flags)
-			o.addClock(flags)
-			redactFlag(flags, &o.redact, redactRead)
+			o.add(flags)
 			flags.StringVar(&o.listen, "listen", o.listen, "the address to listen on")
 			flags.BoolVar(&o.noOpen, "no-open", false, "open no browser")
-			flags.StringArrayVar(&o.against, "against", nil, "compare with the trace `FILE`, which may be given several times")
 			flags.BoolVar(&o.once, "once", false, "end when the last page is closed")
-			flags.BoolVar(&o.follow, "follow", false, "show also what programs add to the files from now on")
 			flags.StringVar(&o.editor, "editor", "", "a `URL` that opens a source file, as vscode://file{path}:{line}")
 			flags.StringVar(&o.state, "state", "", "what the page shows first: the part of a copied link that begins with ? and ends before #")
 		},
 		complete: completeTraces,
-		run: func(ctx context.Context, c *console, args []string) (err error) {
-			if len(args) == 0 {
-				o.runs, err = tracesIn(".", true)
-				if err == nil && len(o.runs) <= 1 {
-					args = make([]string, 1)
-					args[0], err = newestHere(c)
-				}
-			}
+		run: func(ctx context.Context, c *console, args []string) error {
+			args, err := o.names(c, args)
 			if err != nil {
 				return err
 			}
-			o.mayFollow = len(args) <= 1 && o.redact == "" && !changed("follow")
+			if !hasDisplay() && !o.noOpen && !o.changed("listen") && isTerminal(c.out) {
+				c.say("there is no display, so the trace is shown here, as 'entrace ui' does; --no-open serves the page")
+				return o.inTerminal(ctx, c, args, nil)
+			}
 			return o.run(ctx, c, args)
 		},
 	}
+}
+
+// add adds the flags of view that ui has as well.
+func (o *viewOptions) add(flags *pflag.FlagSet) {
+	o.changed = flags.Changed
+	o.addFrom(flags)
+	o.addClock(flags)
+	redactFlag(flags, &o.redact, redactRead)
+	flags.StringArrayVar(&o.against, "against", nil, "compare with the trace `FILE`, which may be given several times")
+	flags.BoolVar(&o.follow, "follow", false, "show also what programs add to the files from now on")
+}
+
+// names returns the names to show. Without arguments, it is the trace of this folder; if there are several, names sets
+// o.runs.
+func (o *viewOptions) names(c *console, args []string) (_ []string, err error) {
+	if len(args) == 0 {
+		o.runs, err = tracesIn(".", true)
+		if err == nil && len(o.runs) <= 1 {
+			args = make([]string, 1)
+			args[0], err = newestHere(c)
+		}
+	}
+	o.mayFollow = len(args) <= 1 && o.redact == "" && !o.changed("follow")
+	return args, err
 }
 
 // onceAfter is how long --once waits for another page after the last page was closed.
@@ -105,9 +121,6 @@ func (o *viewOptions) run(ctx context.Context, c *console, names []string) error
 		if u, err := url.Parse(strings.NewReplacer("{path}", "/x", "{line}", "1").Replace(o.editor)); err != nil || u.Scheme == "" || u.Scheme == "javascript" || u.Scheme == "data" {
 			return usagef("--editor is %q: must be a URL with {path} and {line}, such as vscode://file{path}:{line}", o.editor)
 		}
-	}
-	if o.redact != "" && o.follow {
-		return usagef("--redact cannot be used with --follow, which would show new entries with their secrets")
 	}
 	if err := o.check(names); err != nil {
 		return err
@@ -179,6 +192,50 @@ func (o *viewOptions) run(ctx context.Context, c *console, names []string) error
 			return err
 		}
 	}
+	t, closeAll, err := o.open(ctx, c, names, &options, func() {
+		c.say("%s", options.Waiting)
+		show(viewer.New(nil, &options))
+	})
+	defer closeAll()
+	if t == nil {
+		return err
+	}
+	handler := viewer.New(t.now().View(), &options)
+	show(handler)
+	var gone <-chan time.Time
+	idle := handler.Idle()
+	if !o.once {
+		idle = nil
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-served:
+			if errors.Is(err, http.ErrServerClosed) {
+				return nil
+			}
+			return err
+		case <-idle:
+			gone = time.After(onceAfter)
+		case <-gone:
+			if handler.Pages() == 0 {
+				return nil
+			}
+			gone = nil
+		}
+	}
+}
+
+// open opens the files and sets the options that depend on them. While it waits for a file, it calls waits once. It
+// returns no trace if there is an error, or if ctx is done. The func closeAll is never nil.
+func (o *viewOptions) open(ctx context.Context, c *console, names []string, options *viewer.Options, waits func()) (t *shownTrace, closeAll func(), err error) {
+	var opened []func()
+	closeAll = func() {
+		for _, f := range slices.Backward(opened) {
+			f()
+		}
+	}
 	options.Waiting, options.Follow, options.Arguments = "waiting for "+strings.Join(names, ", "), o.follow, o.arguments(names)
 	o.follows = o.follow
 	names = slices.Clone(names)
@@ -186,26 +243,23 @@ func (o *viewOptions) run(ctx context.Context, c *console, names []string) error
 		if o.follow && isLog(name, o.from) {
 			l, err := followLog(ctx, name)
 			if err != nil {
-				return err
+				return nil, closeAll, err
 			}
-			defer l.close()
+			opened = append(opened, l.close)
 			names[i] = l.trace
 		}
 	}
-	t, err := openShown(ctx, c, names, o, func() {
-		c.say("%s", options.Waiting)
-		show(viewer.New(nil, &options))
-	})
+	t, err = openShown(ctx, c, names, o, waits)
 	if t == nil {
-		return err
+		return nil, closeAll, err
 	}
-	defer t.close()
+	opened = append(opened, t.close)
 	if len(o.against) > 0 {
 		other, err := open(ctx, c, o.against, &inputFlags{redact: o.redact})
 		if err != nil {
-			return err
+			return nil, closeAll, err
 		}
-		defer other.Close()
+		opened = append(opened, func() { _ = other.Close() }) // nothing was written to it
 		options.Against, options.AgainstName = other.View(), title(other)
 		for _, name := range o.against {
 			options.AgainstArguments = append(options.AgainstArguments, "--against", name)
@@ -244,35 +298,14 @@ func (o *viewOptions) run(ctx context.Context, c *console, names []string) error
 	if o.follow {
 		options.Reopen = t.reopen
 	}
-	handler := viewer.New(t.now().View(), &options)
-	show(handler)
-	var gone <-chan time.Time
-	idle := handler.Idle()
-	if !o.once {
-		idle = nil
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case err := <-served:
-			if errors.Is(err, http.ErrServerClosed) {
-				return nil
-			}
-			return err
-		case <-idle:
-			gone = time.After(onceAfter)
-		case <-gone:
-			if handler.Pages() == 0 {
-				return nil
-			}
-			gone = nil
-		}
-	}
+	return t, closeAll, nil
 }
 
 // check returns an error if the page cannot show the names. It determines whether the page follows.
 func (o *viewOptions) check(names []string) error {
+	if o.redact != "" && o.follow {
+		return usagef("--redact cannot be used with --follow, which would show new entries with their secrets")
+	}
 	for _, name := range names {
 		if f, _, _, err := convert.FormatOf(format.Find(name)); err == nil && f != "" {
 			if _, own := f.Own(); o.follow && !own && !isLog(name, o.from) {
@@ -283,7 +316,7 @@ func (o *viewOptions) check(names []string) error {
 			}
 		}
 		// Check before listening: a missing trace needs no address.
-		if _, err := os.Stat(format.Find(name)); err != nil && name != "-" && !o.follow {
+		if _, err := os.Stat(format.Find(name)); err != nil && name != "-" && !o.follow { //nolint:gosec // the user's own file
 			return known(name, err)
 		}
 	}
@@ -311,8 +344,7 @@ func (o *viewOptions) chosen(ctx context.Context, options viewer.Options, show f
 	}
 	for _, x := range o.runs {
 		x.read(ctx, true)
-		text := strings.Join([]string{x.Time.Format(time.DateTime), x.Service, x.Version, x.State}, "  ")
-		options.Runs = append(options.Runs, viewer.Run{Name: x.File, Text: text})
+		options.Runs = append(options.Runs, viewer.Run{Name: x.File, Text: x.summary()})
 	}
 	show(viewer.New(nil, &options))
 	<-done.Done()
@@ -486,6 +518,11 @@ func hostsOf(addr *net.TCPAddr, host string) []string {
 	return hosts
 }
 
+// hasDisplay reports whether a browser has a display.
+func hasDisplay() bool {
+	return runtime.GOOS == "darwin" || runtime.GOOS == "windows" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
+}
+
 // openBrowser opens address in a browser. Other users can read the arguments of a process, so the address with its
 // token is not an argument: the browser opens a temporary file that redirects to the address. The returned
 // function removes the file.
@@ -499,7 +536,7 @@ func openBrowser(ctx context.Context, address string) (remove func(), err error)
 		name = "explorer"
 	default:
 		name = "xdg-open"
-		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
+		if !hasDisplay() {
 			return remove, errors.New("no display: neither DISPLAY nor WAYLAND_DISPLAY is set")
 		}
 	}

@@ -78,7 +78,7 @@ func (p *Rows) Row(r view.Row, e *format.TraceEntry) (more []string) {
 		}
 		if text := a.Value.Text(); (!p.Flat || p.Done) && a.Value.Kind() == format.KindString && strings.Contains(strings.TrimRight(text, "\n"), "\n") {
 			if IsStack(a.Name) && p.Width > 0 {
-				text = foldStack(text)
+				text = FoldStack(text)
 			}
 			more = append(more, a.Name+":\n    "+strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    "))
 			continue

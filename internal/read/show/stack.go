@@ -13,8 +13,8 @@ func IsStack(name string) bool {
 	return name == "stack" || name == "stacktrace"
 }
 
-// foldStack replaces several frames of the runtime at the beginning of a stack by one line.
-func foldStack(text string) string {
+// FoldStack replaces several frames of the runtime at the beginning of a stack by one line.
+func FoldStack(text string) string {
 	_, frames, before, ok := callstack.Own(text)
 	if !ok || frames < 2 {
 		return text

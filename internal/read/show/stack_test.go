@@ -27,7 +27,7 @@ func TestStackBeginsWithTheProgram(t *testing.T) {
 		{"nothing", "", "", "", ""},
 	} {
 		expect.Equal(t, callstack.Place(c.stack, c.said), c.place, "%s: the place", c.name)
-		folded := foldStack(c.stack)
+		folded := FoldStack(c.stack)
 		if first, _, _ := strings.Cut(folded, "\n"); first != c.first {
 			t.Errorf("%s begins with %q, want %q", c.name, first, c.first)
 		}

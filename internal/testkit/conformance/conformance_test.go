@@ -37,7 +37,7 @@ import (
 
 var must = expect.Must
 
-var update = flag.Bool("update", false, "let the crate make the fixtures in format/testdata again")
+var update = flag.Bool("update", false, "let the crate make the fixtures in format/testdata again, and write the screens of TestTerminal")
 
 // peerPath is the path of the program peer, which TestMain builds.
 var peerPath string
