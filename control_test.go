@@ -132,8 +132,9 @@ func TestControlEnvironment(t *testing.T) {
 	})
 }
 
-// underControl sets variables, records a span, a slow span, a span that hangs if a trace is wanted of that, and an error, and
-// returns the configuration and which of these each trace has.
+// underControl sets the variables of env, as in "NAME=value; NAME=value", and records a span, a slow span and an error. If
+// a trace is to be made of hanging spans, it also records a span that hangs. It returns the configuration, and for each
+// trace, which of these spans it has.
 func underControl(t *testing.T, env string) string {
 	dir, told := clean(t), reports(t)
 	t.Setenv("OTEL_SERVICE_NAME", "shop")

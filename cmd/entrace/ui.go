@@ -85,18 +85,19 @@ func (o *viewOptions) inTerminal(ctx context.Context, c *console, names []string
 	end() // before the files are closed
 	u.loads.Wait()
 	c.err = said
-	for _, l := range u.shown.lines {
-		if !c.color {
-			l.text = plain(l.text)
-		}
-		if u.prints {
+	if u.prints {
+		for _, l := range u.shown.lines {
+			if !c.color {
+				l.text = plain(l.text)
+			}
 			fmt.Fprintln(c.out, l.text)
 		}
 	}
 	return err
 }
 
-// A place is what the user looks at. All that is on the screen comes from it.
+// A place says what the user has chosen to see: the view, the query, the time, the open rows, and so on. If two places are
+// equal, the screen shows the same.
 type place struct {
 	view     int
 	form     [len(viewNames)]int // what each view shows of itself, an index in its forms

@@ -83,6 +83,7 @@ func (s *fakeScreen) now() string {
 type terminal struct {
 	*fakeScreen
 
+	next *fakeScreen // is opened after the user has chosen a run on the first screen
 	out  bytes.Buffer
 	done chan error
 }
@@ -91,14 +92,22 @@ type terminal struct {
 func inScreen(t testing.TB, width, height int, o *viewOptions, names ...string) *terminal {
 	t.Helper()
 	x := &terminal{done: make(chan error, 1)}
-	x.fakeScreen = &fakeScreen{SimulationScreen: tcell.NewSimulationScreen("UTF-8"), width: width, height: height}
+	screens := make([]*fakeScreen, 2)
+	for i := range screens {
+		screens[i] = &fakeScreen{SimulationScreen: tcell.NewSimulationScreen("UTF-8"), width: width, height: height}
+	}
+	x.fakeScreen, x.next = screens[0], screens[1]
 	o.changed = func(string) bool { return false }
 	c := &console{in: strings.NewReader(""), out: &x.out, err: new(bytes.Buffer)}
 	names, err := o.names(c, names)
 	expect.Must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		x.done <- o.inTerminal(ctx, c, names, func() (tcell.Screen, error) { return x.fakeScreen, nil })
+		x.done <- o.inTerminal(ctx, c, names, func() (tcell.Screen, error) {
+			s := screens[0]
+			screens = screens[1:]
+			return s, nil
+		})
 	}()
 	t.Cleanup(cancel)
 	return x
@@ -156,7 +165,11 @@ func TestUI(t *testing.T) {
 					o, width, height := new(viewOptions), 0, 0
 					_, err := fmt.Sscanf(words[0], "%dx%d", &width, &height)
 					expect.Must(t, err)
-					x = inScreen(t, width, height, o, words[1:]...)
+					names := words[1:]
+					if other, is := strings.CutPrefix(names[0], "--against="); is {
+						o.against, names = []string{other}, names[1:]
+					}
+					x = inScreen(t, width, height, o, names...)
 					x.see(t, `\S`)
 				case "press":
 					for _, key := range words { // each acts on what the one before has made
@@ -191,6 +204,31 @@ func TestUI(t *testing.T) {
 			expect.Must(t, <-x.done)
 		})
 	}
+}
+
+// TestUIChoosesARun starts without a name in a folder with two traces. Keys that need a trace do nothing while the user
+// chooses one.
+func TestUIChoosesARun(t *testing.T) {
+	trace, err := os.ReadFile("../../convert/folded/testdata/shop.iet")
+	expect.Must(t, err)
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"one.iet", "two.iet"} {
+		expect.Must(t, os.WriteFile(name, trace, 0o600))
+	}
+	x := inScreen(t, 80, 24, new(viewOptions))
+	x.see(t, "one.iet(?s:.*)two.iet|two.iet(?s:.*)one.iet")
+	for _, k := range uiKeys() {
+		for name := range strings.FieldsSeq(k.names) {
+			if name != "q" && name != "Enter" && !strings.HasPrefix(name, "Ctrl") {
+				x.press(name)
+			}
+		}
+	}
+	x.press("End", "Enter")
+	x.fakeScreen = x.next
+	x.see(t, "(one|two).iet killed: 11 spans")
+	x.press("q")
+	expect.Must(t, <-x.done)
 }
 
 // TestUIRandomKeys presses 500 random keys on each of many files, whole and broken. Whatever comes, the program ends

@@ -36,7 +36,8 @@ func uiKeys() []key {
 		{"PgUp", "screen before", func(u *ui) { u.page(-1) }},
 		{"Home g", "first line", func(u *ui) { u.step(-u.shown.total) }},
 		{"End G", "last line; it stays in sight while the trace grows", func(u *ui) { u.newest = u.view == viewTree; u.step(u.shown.total) }},
-		{"Enter", "details of a row, what a line is about, or a wider block", (*ui).enter},
+		{"Enter", "details of a row, or the rows that a line is about", (*ui).enter},
+		{"q Ctrl+C", "end", func(u *ui) { u.ended = true }},
 		{"Esc", "back to where you were", (*ui).back},
 		{"Tab", "another form of the view", (*ui).nextForm},
 		{"E", "open a level more", func(u *ui) { u.visit(func(p *place) { p.depth, p.toggled, p.filled = p.depth+1, nil, true }) }},
@@ -56,7 +57,10 @@ func uiKeys() []key {
 		{"s", "twice the time; in a table: sort by another column", (*ui).wider},
 		{"a", "earlier", func(u *ui) { u.zoom(-.2, .8) }},
 		{"d", "later", func(u *ui) { u.zoom(.2, 1.2) }},
-		{"f", "the time of this row", (*ui).fit},
+		{"f", "the time of this row", func(u *ui) {
+			from, to, _ := timesOf(u.v, u.current().row)
+			u.choose(from, to)
+		}},
 		{"0", "all of the time", func(u *ui) { u.choose(0, 0) }},
 		{"t", "without short spans, or with them", (*ui).short},
 		{"b", "bars by length, or by time", func(u *ui) { u.lengths = !u.lengths }},
@@ -68,7 +72,6 @@ func uiKeys() []key {
 		{"Space", "pause, or follow the program again", func(u *ui) { u.paused = !u.paused; u.renewed++ }},
 		{"?", "keys", func(u *ui) { u.look(viewKeys) }},
 		{"Ctrl+Z", "suspend", func(u *ui) { u.apart(stopSelf) }},
-		{"q Ctrl+C", "end", func(u *ui) { u.ended = true }},
 	}
 	for i, name := range viewNames[:viewDetails] {
 		list = append(list, key{fmt.Sprint(i + 1), name, func(u *ui) { u.look(i) }})
@@ -95,7 +98,11 @@ func (u *ui) handle(e tcell.Event) {
 			u.edited(e)
 			return
 		}
-		for _, k := range uiKeys() {
+		keys := uiKeys()
+		if u.h == nil {
+			keys = keys[:10] // to q: while the user chooses a run, there are no rows to ask for
+		}
+		for _, k := range keys {
 			if slices.Contains(strings.Fields(k.names), name) {
 				k.do(u)
 			}
@@ -230,10 +237,9 @@ func (p *place) toggle(r view.Row) {
 // unfold opens the row with the cursor, or closes it.
 func (u *ui) unfold(open bool) {
 	l := u.current()
-	isOpen := l.flags&rowOpened != 0
 	switch {
 	case u.view != viewTree || open && l.flags&rowParent == 0:
-	case open != isOpen:
+	case open != (l.flags&rowOpened != 0):
 		u.toggle(l.row)
 	case open:
 		u.step(1)
@@ -293,12 +299,11 @@ func (u *ui) find(dir, what string) {
 		Count, Index int
 		Row          view.Row
 	}
-	values := u.values("at", cmp.Or(u.goal, u.current().row), "dir", dir, "what", what)
 	if what == "" && u.query == "" {
 		u.message = "there is no query: / begins one"
 		return
 	}
-	u.ask("find", values, &a, func() {
+	u.ask("find", u.values("at", cmp.Or(u.goal, u.current().row), "dir", dir, "what", what), &a, func() {
 		if a.Row == 0 {
 			u.message = "there is none"
 			return
@@ -340,11 +345,6 @@ func (u *ui) wider() {
 
 func (u *ui) choose(from, to int64) {
 	u.visit(func(p *place) { p.from, p.to = from, max(from, to) })
-}
-
-func (u *ui) fit() {
-	from, to, _ := timesOf(u.v, u.current().row)
-	u.choose(from, to)
 }
 
 func (u *ui) short() {

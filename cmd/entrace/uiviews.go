@@ -401,11 +401,9 @@ func (u *ui) flame(ctx context.Context, p *place, width int, then func(*panel, *
 			}
 			chart := bar(c.chartWidth, 0, whole, int64(left*whole), int64((left+n.Weight)*whole), colorOf(max(0, slices.Index(services, n.Service))), false)
 			c.add(line{text: text, chart: chart, row: n.Row})
-			if by != "up" {
-				add(i, depth+1, left)
+			add(i, depth+1, left)
+			if by != "up" { // upside down, the blocks of a level are no parts of a whole
 				left += n.Weight
-			} else {
-				add(i, depth+1, 0)
 			}
 		}
 	}
