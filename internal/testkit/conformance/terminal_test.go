@@ -37,10 +37,13 @@ func (x *tmux) do(args ...string) string {
 	return string(out)
 }
 
-// screen returns what the terminal shows, with the colors as text.
+// resets are the sequences at the end of a color. Where tmux prints them depends on which blanks were drawn before.
+var resets = strings.NewReplacer("\x1b[0;", "␛[", "\x1b[0m", "", "\x1b[39m", "", "\x1b[49m", "", "\x1b", "␛")
+
+// screen returns what the terminal shows, with the beginnings of the colors as text.
 func (x *tmux) screen() string {
-	text := x.do("capture-pane", "-p", "-e", "-t", "0")
-	return strings.TrimRight(strings.ReplaceAll(text, "\x1b", "␛"), "\n") + "\n"
+	text := resets.Replace(x.do("capture-pane", "-p", "-e", "-t", "0"))
+	return strings.TrimRight(text, "\n") + "\n"
 }
 
 // open starts the command in a terminal with a size, as in 80x24, and with environment variables.
