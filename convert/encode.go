@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/entrace-go/entrace/internal/read/columns"
 	"io"
 	"io/fs"
 	"os"
@@ -108,7 +109,7 @@ func (t *Trace) write(ctx context.Context, v *view.View, w io.Writer, disk forma
 	lacksEnd := func(file int) bool { return t.codecs[file] != nil }
 	ended := true
 	switch {
-	case keep != nil || len(t.files) != 1 || v.Stored().IsCorrected():
+	case keep != nil || len(t.files) != 1 || columns.Of(v).IsCorrected():
 		err = merge(ctx, out, v, keep, lacksEnd)
 	case t.files[0].Len() == 0:
 		_, err = out.Write(format.Root())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/entrace-go/entrace/internal/read/columns"
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
@@ -111,7 +112,7 @@ func (m *merger) parent(p place) (up place, moved bool) {
 		return stored, false
 	}
 	file, id := m.v.ID(m.v.Parent(r))
-	if m.first(r) != r || file == p.file || m.cut[p] || m.v.Parent(r) == 0 || !m.v.Stored().SameResource(r, m.v.Parent(r)) {
+	if m.first(r) != r || file == p.file || m.cut[p] || m.v.Parent(r) == 0 || !columns.Of(m.v).SameResource(uint32(r), uint32(m.v.Parent(r))) {
 		// Use the parent in the file. If the row is late in its file or has another resource, a view of the output
 		// finds the right parent by the ids.
 		if below, own := m.at(stored); own && m.first(below) != below {
@@ -128,8 +129,8 @@ func (m *merger) parent(p place) (up place, moved bool) {
 
 // first returns the row of the first half of the span at r. If the span is in one file, this is r.
 func (m *merger) first(r view.Row) view.Row {
-	first, _ := m.v.Stored().First(r)
-	return first
+	first, _ := columns.Of(m.v).First(uint32(r))
+	return view.Row(first)
 }
 
 // wants reports whether the entry at p must be written, because its row is kept or is a link of a kept span.
@@ -182,7 +183,7 @@ func (m *merger) write(p place) error {
 // later half of the span, or another file has the span with its end.
 func (m *merger) isHalf(p place) bool {
 	r, own := m.at(p)
-	return own && m.first(r) != r || m.v.Stored().IsCopy(r)
+	return own && m.first(r) != r || columns.Of(m.v).IsCopy(uint32(r))
 }
 
 // writeBelow writes the entry at p below the entry at up, which was already written. The parameter moved is a result of
@@ -199,7 +200,7 @@ func (m *merger) writeBelow(p, up place, moved bool) (err error) {
 	}()
 	r, own := m.at(p)
 	resource := own && m.v.Role(r) == view.RoleResource
-	if !resource && !moved && !m.v.Stored().IsCorrected() && f.Version() == m.w.Version() {
+	if !resource && !moved && !columns.Of(m.v).IsCorrected() && f.Version() == m.w.Version() {
 		m.raw, err = entrybytes.Of(f).Append(m.raw[:0], p.id)
 		if err == nil {
 			m.buf = wire.AppendMoved(m.buf[:0], m.raw, parent)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/entrace-go/entrace/internal/read/columns"
 	"os"
 	"strings"
 	"sync"
@@ -328,8 +329,8 @@ func (k *recorders) isRecorded(v *view.View, file int) bool {
 		f := v.Flags(r)
 		_, timed := v.Start(r)
 		role := f.Role()
-		if first, copied := v.Stored().First(r); copied {
-			role = v.Role(first)
+		if first, copied := columns.Of(v).First(uint32(r)); copied {
+			role = v.Role(view.Row(first))
 		}
 		switch role {
 		case view.RoleRecorder:

@@ -185,7 +185,7 @@ func (m *machine) having(a *stageAggregate, by []expr, rows view.Set[view.Row]) 
 	var key []byte
 	keyOf := func(r view.Row) []byte {
 		e.row = r
-		key = endian.BigEndian.AppendUint32(key[:0], m.v.Columns().Trace(uint32(r)))
+		key = endian.BigEndian.AppendUint32(key[:0], m.columns.Trace(uint32(r)))
 		for _, f := range keys {
 			key = appendKey(key, f(e))
 		}
@@ -202,7 +202,7 @@ func (m *machine) having(a *stageAggregate, by []expr, rows view.Set[view.Row]) 
 	each := func(from, to int, fn func(r view.Row)) {
 		n := 0
 		for r := range rows.All() {
-			if t := int(m.v.Columns().Trace(uint32(r))); from <= t && t < to {
+			if t := int(m.columns.Trace(uint32(r))); from <= t && t < to {
 				fn(r)
 			}
 			n++
@@ -241,9 +241,9 @@ func (m *machine) having(a *stageAggregate, by []expr, rows view.Set[view.Row]) 
 
 // tracesCounts returns the number of rows for each trace.
 func (m *machine) tracesCounts(rows view.Set[view.Row]) []uint32 {
-	counts := make([]uint32, m.v.Columns().Traces())
+	counts := make([]uint32, m.columns.Traces())
 	for r := range rows.All() {
-		counts[m.v.Columns().Trace(uint32(r))]++
+		counts[m.columns.Trace(uint32(r))]++
 	}
 	return counts
 }
@@ -258,7 +258,7 @@ func (m *machine) havingCount(a *stageAggregate, rows view.Set[view.Row]) view.S
 	keep[0] = a.cond.holds(intValue(1)) // a row without a trace is a trace of its own
 	out := make(view.Set[view.Row], len(rows))
 	for r := range rows.All() {
-		if keep[m.v.Columns().Trace(uint32(r))] {
+		if keep[m.columns.Trace(uint32(r))] {
 			out.Add(r)
 		}
 	}

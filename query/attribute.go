@@ -33,12 +33,12 @@ func (m *machine) attribute(name string) (*attribute, error) {
 	}
 	for _, s := range stored {
 		if m.few {
-			if _, kept := m.v.Columns().Kept(s); !kept {
-				a.parts = append(a.parts, part{read: m.v.Columns().Attribute(s)})
+			if _, kept := m.columns.Kept(s); !kept {
+				a.parts = append(a.parts, part{read: m.columns.Attribute(s)})
 				continue
 			}
 		}
-		c, err := m.v.Columns().Column(m.ctx, s)
+		c, err := m.columns.Column(m.ctx, s)
 		if err != nil {
 			return nil, err
 		}
@@ -48,7 +48,7 @@ func (m *machine) attribute(name string) (*attribute, error) {
 		}
 		a.parts = append(a.parts, part{c, values, c.Value})
 	}
-	for _, r := range m.v.Columns().Resources() {
+	for _, r := range m.columns.Resources() {
 		v := Value{}
 		if r != 0 {
 			v = a.own(view.Row(r))
@@ -89,7 +89,7 @@ func (a *attribute) ofBound(r view.Row) Value {
 
 // resource returns the value of the attribute in the resource of row r.
 func (a *attribute) resource(r view.Row) Value {
-	k := a.v.Columns().Block(int(r) / columns.BlockRows)
+	k := columns.Of(a.v).Block(int(r) / columns.BlockRows)
 	if n := k.Resource[r%columns.BlockRows]; n != columns.Unknown {
 		return a.resources[n]
 	}

@@ -392,7 +392,7 @@ func (m *machine) column(f *field) (*column, error) {
 		c.row = func(e *env) Value { return c.value(int(v.Flags(e.row))) }
 		return c, nil
 	case f.meta != nil:
-		metas := v.Columns().Metas()
+		metas := columns.Of(v).Metas()
 		c.in, c.width, c.short = inMeta, len(metas), func(b *columns.Block) []uint16 { return b.Meta }
 		c.value = func(code int) Value { return f.meta(&metas[code]) }
 		if c.row == nil {
@@ -402,7 +402,7 @@ func (m *machine) column(f *field) (*column, error) {
 			}
 		}
 	case f.resource != nil:
-		resources := v.Columns().Resources()
+		resources := columns.Of(v).Resources()
 		c = m.resourceColumn(func(code int) Value {
 			if code == 0 { // no resource
 				return Value{}
@@ -425,12 +425,12 @@ func (m *machine) column(f *field) (*column, error) {
 
 // resourceColumn returns a column, still without row, of values that depend on the resource of a row.
 func (m *machine) resourceColumn(value func(code int) Value) *column {
-	return &column{in: inResource, width: len(m.v.Columns().Resources()), value: value, short: func(b *columns.Block) []uint16 { return b.Resource }}
+	return &column{in: inResource, width: len(m.columns.Resources()), value: value, short: func(b *columns.Block) []uint16 { return b.Resource }}
 }
 
 // messageColumn returns the column of the message.
 func (m *machine) messageColumn() *column {
-	messages := m.v.Columns().Messages()
+	messages := m.columns.Messages()
 	none := uint32(len(messages)) // the code of rows without a message
 	return &column{
 		width: len(messages) + 1,

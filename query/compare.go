@@ -43,7 +43,7 @@ func (m *machine) compareSets(a *stageAggregate, rows view.Set[view.Row]) (*Tabl
 		m.more = append(m.more, Hint{Text: "compare({…}) selects " + which + " of the rows: there is nothing to compare"})
 		return t, nil
 	}
-	for _, key := range m.v.Columns().Keys() {
+	for _, key := range m.columns.Keys() {
 		name, isUser := mapping.UserName(key.Name)
 		if !isUser {
 			continue

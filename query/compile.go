@@ -34,12 +34,13 @@ type eval func(e *env) Value
 
 // A machine runs a query on a view.
 type machine struct {
-	q     *Query
-	ctx   context.Context //nolint:containedctx // the context of the one call that the machine serves
-	v     *view.View
-	attrs map[string]*attribute
-	roles uint64 // see selectedRoles
-	few   bool   // only a few rows are read, so that making columns is not worth it
+	q       *Query
+	ctx     context.Context //nolint:containedctx // the context of the one call that the machine serves
+	v       *view.View
+	columns columns.Columns // of v
+	attrs   map[string]*attribute
+	roles   uint64 // see selectedRoles
+	few     bool   // only a few rows are read, so that making columns is not worth it
 	// lacks has the comparisons with != or !~ by the text of their field, used for hints about rows without the
 	// field.
 	lacks map[string]lack
@@ -254,7 +255,7 @@ func (m *machine) findTraces() error {
 		return nil
 	}
 	v := m.v
-	m.traces = make([]traceInfo, v.Columns().Traces())
+	m.traces = make([]traceInfo, columns.Of(v).Traces())
 	for i := range m.traces {
 		m.traces[i] = noTrace
 	}
@@ -262,7 +263,7 @@ func (m *machine) findTraces() error {
 		if v.Role(r) != view.RoleSpan {
 			continue
 		}
-		t := &m.traces[v.Columns().Trace(uint32(r))]
+		t := &m.traces[columns.Of(v).Trace(uint32(r))]
 		start, _ := v.Start(r)
 		took, _ := v.Duration(r)
 		t.first, t.last = min(t.first, start), max(t.last, start+int64(took))
@@ -275,7 +276,7 @@ func (m *machine) findTraces() error {
 }
 
 // traceOf returns the summary of the trace of a row. The summary is empty if the trace is not known.
-func (m *machine) traceOf(r view.Row) *traceInfo { return &m.traces[m.v.Columns().Trace(uint32(r))] }
+func (m *machine) traceOf(r view.Row) *traceInfo { return &m.traces[m.columns.Trace(uint32(r))] }
 
 // evals compiles a list of expressions.
 func (m *machine) evals(list []expr) ([]eval, error) {

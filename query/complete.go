@@ -118,7 +118,7 @@ func namesIn(v *view.View) []Completion {
 		list = append(list, completions("name", slices.Sorted(maps.Keys(names))...)...)
 	}
 	add(bareNames)
-	keys := v.Columns().Keys()
+	keys := columns.Of(v).Keys()
 	slices.SortFunc(keys, func(a, b columns.Key) int {
 		return cmp.Or(cmp.Compare(b.Entries, a.Entries), cmp.Compare(a.Name, b.Name))
 	})
@@ -146,7 +146,7 @@ func valuesOf(ctx context.Context, v *view.View, name string) ([]Completion, err
 	case f.kind.isEnum():
 		texts = enumNames(f.kind)
 	case f.kind == kindString && (f.meta != nil || f.resource != nil):
-		c, err := (&machine{v: v}).column(f)
+		c, err := (&machine{v: v, columns: columns.Of(v)}).column(f)
 		if err != nil {
 			return nil, err
 		}
@@ -158,7 +158,7 @@ func valuesOf(ctx context.Context, v *view.View, name string) ([]Completion, err
 		slices.Sort(texts)
 		texts = slices.Compact(texts)
 	case f.name != "":
-		c, err := v.Columns().Column(ctx, f.name)
+		c, err := columns.Of(v).Column(ctx, f.name)
 		if err != nil {
 			return nil, err
 		}

@@ -121,7 +121,7 @@ func (m *machine) parentCodes(c *column) *coded {
 		for i, up := range b.Parent {
 			of := b
 			if up < b.First || int(up-b.First) >= len(b.Flags) {
-				other := m.v.Columns().Block(int(up) / columns.BlockRows)
+				other := m.columns.Block(int(up) / columns.BlockRows)
 				of = &other
 			}
 			code := none
@@ -326,13 +326,13 @@ func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row], limit 
 		clear(x.numbers)
 	}
 	var started []*grouping
-	err = m.v.Columns().Each(ctx, func() func(k int) {
+	err = m.columns.Each(ctx, func() func(k int) {
 		x := start(newGroups(len(keep)))
 		mu.Lock()
 		defer mu.Unlock()
 		started = append(started, x)
 		return func(k int) {
-			b := m.v.Columns().Block(k)
+			b := m.columns.Block(k)
 			x.add(keep, &b, x.of(k, &b))
 			if len(x.groups.keys) > manyGroups {
 				merge(x)
@@ -368,14 +368,14 @@ func (m *machine) sortOut(k *keeps, at int, all *groups, start func(g *groups) *
 		return nil
 	}
 	var mu sync.Mutex
-	return m.v.Columns().Each(m.ctx, func() func(k int) {
+	return m.columns.Each(m.ctx, func() func(k int) {
 		x := start(all) // this goroutine only looks groups up, because all groups exist already
 		var list []wanted
 		return func(k int) {
-			b := m.v.Columns().Block(k)
+			b := m.columns.Block(k)
 			list = list[:0]
 			for _, r := range x.of(k, &b) {
-				if d, ok := view.Took(&b, int(r.i)); ok {
+				if d := b.Duration[r.i]; d != columns.NoDuration && view.Flags(b.Flags[r.i]).Role() == view.RoleSpan {
 					list = spreads[r.group].addWanted(list, d)
 				}
 			}

@@ -148,7 +148,7 @@ func (m *machine) hasNone(name string) bool {
 // names returns the names of the attributes that rows have.
 func (m *machine) names() map[string]bool {
 	names := make(map[string]bool)
-	for _, k := range m.v.Columns().Keys() {
+	for _, k := range m.columns.Keys() {
 		if name, own := mapping.UserName(k.Name); own {
 			names[name] = true
 		}

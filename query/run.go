@@ -125,7 +125,7 @@ func (o *Options) restrict(ctx context.Context, v *view.View, rows view.Set[view
 
 // machine returns a machine that runs the query on a view.
 func (q *Query) machine(ctx context.Context, v *view.View) *machine {
-	return &machine{q: q, ctx: ctx, v: v, roles: selectedRoles(q.root), attrs: make(map[string]*attribute), lacks: make(map[string]lack)}
+	return &machine{q: q, ctx: ctx, v: v, columns: columns.Of(v), roles: selectedRoles(q.root), attrs: make(map[string]*attribute), lacks: make(map[string]lack)}
 }
 
 // selectedRoles returns the roles of the rows that a query can select, one bit for each role. A query with a
@@ -207,7 +207,7 @@ func (m *machine) where(x expr, within view.Set[view.Row]) (view.Set[view.Row], 
 // refine returns the selectable rows of the set within, or of all rows if within is nil, for which a node is true.
 func (m *machine) refine(n node, within view.Set[view.Row]) (view.Set[view.Row], error) {
 	out := m.v.NewSet()
-	err := m.v.Columns().Each(m.ctx, func() func(k int) {
+	err := m.columns.Each(m.ctx, func() func(k int) {
 		e := &env{m: m, read: m.v.NewReader()}
 		return func(k int) {
 			set := m.block(e, n, k, within)
@@ -219,7 +219,7 @@ func (m *machine) refine(n node, within view.Set[view.Row]) (view.Set[view.Row],
 
 // block returns the rows of block k that a filter selects.
 func (m *machine) block(e *env, n node, k int, within view.Set[view.Row]) blockBits {
-	b := m.v.Columns().Block(k)
+	b := m.columns.Block(k)
 	var set blockBits
 	roles := m.roles
 	for w, rest := 0, b.Flags; len(rest) > 0; w++ {
@@ -254,7 +254,7 @@ func (q *Query) First(ctx context.Context, v *view.View, within view.Set[view.Ro
 		m.few = true
 		node, err := m.filter(f.x)
 		e := &env{m: m, read: v.NewReader()}
-		for k := 0; k < v.Columns().Blocks() && err == nil; k++ {
+		for k := 0; k < columns.Of(v).Blocks() && err == nil; k++ {
 			err = ctx.Err()
 			if err != nil || within != nil && within[k*words64:min(len(within), (k+1)*words64)].Len() == 0 {
 				continue

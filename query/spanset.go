@@ -1,6 +1,9 @@
 package query
 
-import "github.com/entrace-go/entrace/view"
+import (
+	"github.com/entrace-go/entrace/internal/read/columns"
+	"github.com/entrace-go/entrace/view"
+)
 
 // set returns the rows that a spanset selects.
 func (m *machine) set(s spanset) (view.Set[view.Row], error) {
@@ -30,9 +33,9 @@ func (m *machine) set(s spanset) (view.Set[view.Row], error) {
 
 // tracesOf returns the traces of the rows in s.
 func (m *machine) tracesOf(s view.Set[view.Row]) view.Set[uint32] {
-	t := make(view.Set[uint32], m.v.Columns().Traces()/64+1)
+	t := make(view.Set[uint32], m.columns.Traces()/64+1)
 	for r := range s.All() {
-		t.Add(m.v.Columns().Trace(uint32(r)))
+		t.Add(m.columns.Trace(uint32(r)))
 	}
 	return t
 }
@@ -40,7 +43,7 @@ func (m *machine) tracesOf(s view.Set[view.Row]) view.Set[uint32] {
 // inTraces reports whether row r belongs to one of the traces. A row without a trace is a trace of its own. Such a
 // row belongs to the traces if it is in the set rows.
 func (m *machine) inTraces(traces view.Set[uint32], rows view.Set[view.Row], r view.Row) bool {
-	n := m.v.Columns().Trace(uint32(r))
+	n := m.columns.Trace(uint32(r))
 	if n == 0 {
 		return rows.Has(r)
 	}
@@ -160,7 +163,7 @@ func (m *machine) below(a, b, out view.Set[view.Row]) {
 			}
 		}
 	}
-	if v.Columns().ParentsFirst() {
+	if columns.Of(v).ParentsFirst() {
 		for r := range v.Rows() {
 			visit(r)
 		}

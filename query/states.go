@@ -43,7 +43,7 @@ func NoStates(v *view.View, states *view.States) string {
 		return ""
 	case len(states.Traces()) > 0:
 		return "the execution trace in the file has none of these spans"
-	case slices.ContainsFunc(v.Columns().Keys(), func(k columns.Key) bool { return k.Name == "wait.reason" }):
+	case slices.ContainsFunc(columns.Of(v).Keys(), func(k columns.Key) bool { return k.Name == "wait.reason" }):
 		return "this is an execution trace without spans of OpenTelemetry: a wait is a row of its own, such as { name = mutex }"
 	}
 	return "the file has no execution trace, so it is not known what its spans did: record one with OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE=1"

@@ -20,7 +20,7 @@ func (n *textNode) refine(e *env, k int, b *columns.Block, set *blockBits) {
 	f := e.finders[n]
 	if len(n.texts) > 0 {
 		if f == nil {
-			f = e.m.v.Columns().Finder(n.texts...)
+			f = e.m.columns.Finder(n.texts...)
 			if e.finders == nil {
 				e.finders = make(map[*textNode]columns.Finder)
 			}

@@ -57,14 +57,14 @@ func ParseTime(s string, v *view.View, zone *time.Location) (time.Time, error) {
 // include rows without a time.
 func Overlapping(ctx context.Context, v *view.View, rows view.Set[view.Row], from, to int64) (view.Set[view.Row], error) {
 	out := v.NewSet()
-	err := v.Columns().Each(ctx, func() func(k int) {
+	err := columns.Of(v).Each(ctx, func() func(k int) {
 		return func(k int) {
-			b := v.Columns().Block(k)
+			b := columns.Of(v).Block(k)
 			for i, start := range b.Start {
 				if start == columns.NoTime || start > to {
 					continue
 				}
-				end := view.EndOf(&b, i)
+				end := b.EndOf(i)
 				if role := view.Flags(b.Flags[i]).Role(); role == view.RoleFolded {
 					continue
 				} else if role == view.RoleSpan && b.Duration[i] == columns.NoDuration {

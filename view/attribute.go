@@ -13,8 +13,9 @@ import (
 	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
-// Columns returns the columns of the view. It is meant for packages of this module.
-func (v *View) Columns() columns.Columns { return columnsOf{v} }
+func init() {
+	columns.Of = func(v any) columns.Columns { return columnsOf{v.(*View)} }
+}
 
 // columnsOf implements columns.Columns.
 type columnsOf struct{ v *View }
@@ -29,6 +30,37 @@ func (c columnsOf) Block(k int) columns.Block {
 		First: uint32(k) * blockRows, Start: b.start[:n], Trace: b.trace[:n], Text: b.text[:n],
 		Duration: s.duration[:n], Flags: s.flags[:n], Meta: s.meta[:n], Resource: s.resource[:n], Parent: s.parent[:n],
 	}
+}
+
+func (c columnsOf) IsCorrected() bool { return c.v.builder.options.Clock != nil }
+
+func (c columnsOf) First(row uint32) (first uint32, folded bool) {
+	r, folded := c.v.first(Row(row))
+	return uint32(r), folded
+}
+
+// first is columns.Columns.First.
+func (v *View) first(r Row) (first Row, folded bool) {
+	first = r
+	for v.flags(first).Role() == RoleFolded {
+		first = v.parent(first)
+	}
+	return first, first != r
+}
+
+func (c columnsOf) SameResource(a, b uint32) bool {
+	v, r, s := c.v, Row(a), Row(b)
+	if v.Resource(r) == v.Resource(s) {
+		return true
+	}
+	x, y, alike := int(v.resource(r)), int(v.resource(s)), v.alike
+	return max(x, y) < len(alike) && alike[x] == alike[y] && alike[x] != 0
+}
+
+func (c columnsOf) IsCopy(row uint32) bool {
+	r := Row(row)
+	first, _ := c.v.first(r)
+	return c.v.copied.has(r) && c.v.last[first] != r
 }
 
 func (c columnsOf) Messages() []string { return c.v.messages }

@@ -380,7 +380,7 @@ func (t *taker) record(r *record, id uint32) {
 	if r.flags&recordTraces != 0 {
 		trace = ownTrace
 	}
-	role := Role(r.flags & roleBits)
+	role := Role(r.flags & columns.RoleBits)
 	if role == RoleResource {
 		resource = t.resourceNumber(row)
 	}

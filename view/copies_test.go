@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
@@ -151,7 +152,7 @@ func TestSnapshotsOfOneProcess(t *testing.T) {
 			}
 			seen, folded := 0, 0
 			for r := range v.Rows() {
-				if v.Stored().IsCopy(r) {
+				if columns.Of(v).IsCopy(uint32(r)) {
 					folded++
 				} else if v.Role(r) != view.RoleFolded {
 					seen++

@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
@@ -219,7 +220,7 @@ func TestExtendHalves(t *testing.T) {
 	for file := range 2 {
 		if r, _ := v.Row(file, 1); r == span {
 			t.Errorf("the half in file %d is no row", file)
-		} else if first, half := v.Stored().First(r); !half || first != span {
+		} else if first, half := columns.Of(v).First(uint32(r)); !half || view.Row(first) != span {
 			t.Errorf("row %d is a half of %d", r, first)
 		}
 	}

@@ -51,11 +51,11 @@ func TestFinderFindsEveryRowThatHasAText(t *testing.T) {
 			}
 		}
 		for _, text := range looked {
-			f := v.Columns().Finder(text)
+			f := columns.Of(v).Finder(text)
 			kept := 0
-			for k := range v.Columns().Blocks() {
+			for k := range columns.Of(v).Blocks() {
 				var rows [columns.BlockRows / 64]uint64
-				b := v.Columns().Block(k)
+				b := columns.Of(v).Block(k)
 				for i := range b.Flags {
 					rows[i/64] |= 1 << (i % 64)
 				}
@@ -98,7 +98,7 @@ func TestColumnOfFilesThatGrowInTurns(t *testing.T) {
 		must(t, err)
 		v = next
 	}
-	c, err := v.Columns().Column(t.Context(), "of")
+	c, err := columns.Of(v).Column(t.Context(), "of")
 	must(t, err)
 	for r := range v.Rows() {
 		e, err := v.Entry(r)
@@ -121,8 +121,8 @@ func TestAttributeBesideLongMessage(t *testing.T) {
 		e.Message = format.Some(strings.Repeat("m", 1<<16))
 		e.Attributes = tracetest.Attributes("of", "long")
 		v := viewOf(t, write(t, version, format.IET, []*format.TraceEntry{format.Root(), e}))
-		value, _ := v.Columns().Attribute("of")(1)
-		c, err := v.Columns().Column(t.Context(), "of")
+		value, _ := columns.Of(v).Attribute("of")(1)
+		c, err := columns.Of(v).Column(t.Context(), "of")
 		must(t, err)
 		if value.Text() != "long" || len(c.Values) != 1 || c.Codes[1] == 0 {
 			t.Errorf("version %d: the attribute is %q, and in the column %v", version, value.Text(), c.Values)

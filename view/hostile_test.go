@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
@@ -275,10 +276,10 @@ func TestCloseWhileReading(t *testing.T) {
 // hold on whichever goroutine the panic happens.
 func TestPanicOfPass(t *testing.T) {
 	v := viewOf(t, fabricate(t, format.ET, 200_000, func(int) *format.TraceEntry { return logEntry(0) }))
-	for bad := range v.Columns().Blocks() {
+	for bad := range columns.Of(v).Blocks() {
 		got := func() (p any) {
 			defer func() { p = recover() }()
-			_ = v.Columns().Each(t.Context(), func() func(k int) {
+			_ = columns.Of(v).Each(t.Context(), func() func(k int) {
 				return func(k int) {
 					if k == bad {
 						panic(fmt.Sprint("block ", k))

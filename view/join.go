@@ -319,7 +319,7 @@ func (b *builder) joinHalves(moves []move) (joined bool) {
 func (b *builder) foldInto(r, first Row) {
 	b.setParent(r, first)
 	s, i := b.change(r)
-	s.flags[i] = s.flags[i]&^roleBits | uint16(RoleFolded)
+	s.flags[i] = s.flags[i]&^columns.RoleBits | uint16(RoleFolded)
 	if b.exceptions.has(r) {
 		b.addException(first)
 	}

@@ -50,13 +50,14 @@ func (v *View) fileEnd(r Row) fileEnd {
 func (v *View) Period() (first, last int64, ok bool) {
 	v.periodOnce.Do(func() {
 		v.period = [2]int64{math.MaxInt64, math.MinInt64}
-		for k := range v.Columns().Blocks() {
-			b := v.Columns().Block(k)
+		c := columnsOf{v}
+		for k := range c.Blocks() {
+			b := c.Block(k)
 			for i, start := range b.Start {
 				switch Flags(b.Flags[i]).Role() {
 				case RoleSpan, RoleLog, RoleEvent, RoleOther:
 					if start != noTime {
-						v.period = [2]int64{min(v.period[0], start), max(v.period[1], EndOf(&b, i))}
+						v.period = [2]int64{min(v.period[0], start), max(v.period[1], b.EndOf(i))}
 					}
 				}
 			}
@@ -98,7 +99,7 @@ func (v *View) findFileEnds() {
 	}
 	v.endsOfOpen = make(map[Row]fileEnd)
 	for r := range Row(v.n) {
-		first, folded := storedRows{v}.First(r)
+		first, folded := v.first(r)
 		if f := v.flags(first); folded && f.Role() == RoleSpan && f.Open() {
 			end := v.fileEnds[v.fileNumber(r)]
 			if others, several := v.endsOfOpen[first]; several {

@@ -36,10 +36,9 @@ func (r Role) String() string {
 type Flags uint16
 
 const (
-	roleBits   = 0xf
 	levelShift = 4
 	levelBits  = 7 << levelShift
-	// The bits of the kind and the status of a span are defined in package columns.
+	// The bits of the role, and of the kind and the status of a span, are defined in package columns.
 
 	flagMessage   = 1 << 12
 	flagOpen      = 1 << 13
@@ -48,7 +47,7 @@ const (
 )
 
 // Role returns the role of the row.
-func (f Flags) Role() Role { return Role(f & roleBits) }
+func (f Flags) Role() Role { return Role(f & columns.RoleBits) }
 
 // Level returns the level of the row's entry.
 func (f Flags) Level() format.Level { return format.Level(f & levelBits >> levelShift) }
@@ -86,22 +85,6 @@ func (f Flags) Missing() bool { return f&flagMissing != 0 }
 // only explain why their span failed.
 func (f Flags) IsError() bool {
 	return f.Failed() || f.Level() >= format.LevelError && f.Role() != RoleEvent
-}
-
-// Took returns the duration of row i of a block. It returns false if the row is not a span with a duration.
-func Took(b *columns.Block, i int) (d int64, ok bool) {
-	d = b.Duration[i]
-	return d, d != columns.NoDuration && Flags(b.Flags[i]).Role() == RoleSpan
-}
-
-// EndOf returns the time at which row i of a block ends. The row must have a start time. A row that is not a span
-// ends at its start, even if it has a duration.
-func EndOf(b *columns.Block, i int) int64 {
-	start := b.Start[i]
-	if d, ok := Took(b, i); ok && start+d > start {
-		return start + d
-	}
-	return start
 }
 
 // MarshalText implements [encoding.TextMarshaler].

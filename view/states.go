@@ -182,7 +182,7 @@ func (v *View) execTraces(ctx context.Context) ([]Row, error) {
 	}
 	var mu sync.Mutex
 	var rows []Row
-	c := v.Columns()
+	c := columnsOf{v}
 	err := c.Each(ctx, func() func(k int) {
 		return func(k int) {
 			b := c.Block(k)
@@ -294,7 +294,7 @@ func (s *States) joinMarked(ctx context.Context, t *gotrace.Trace) error {
 		same[less] = n
 	}
 	marks = marks[:n+1]
-	c := s.v.Columns()
+	c := columnsOf{s.v}
 	type pair struct {
 		row  Row
 		span int32

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"github.com/entrace-go/entrace/internal/read/columns"
 	"math"
 	"slices"
 	"strconv"
@@ -177,7 +178,7 @@ const maxStacks = 8
 // addStacks adds the latest stacks below row r. If row r has no stacks, it adds the stacks directly below the nearest
 // span above r that has stacks, because the labels of a goroutine may name its request but not its innermost span.
 func (d *details) addStacks(ctx context.Context, v *view.View, r view.Row, most int) error {
-	if metas := v.Columns().Metas(); len(metas) < math.MaxUint16 && !slices.ContainsFunc(metas, isDump) {
+	if metas := columns.Of(v).Metas(); len(metas) < math.MaxUint16 && !slices.ContainsFunc(metas, isDump) {
 		return nil // the trace has no stacks; if Metas has fewer items than the limit, it has all names
 	}
 	for row := range analyze.Subtree(v, r) {

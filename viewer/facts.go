@@ -106,12 +106,12 @@ func extentOf(v *view.View, rows iter.Seq[view.Row]) extent {
 func servicesOf(v *view.View) []string {
 	counts := make(map[string]int)
 	byResource := make(map[uint16]int)
-	for k := range v.Columns().Blocks() {
-		for _, code := range v.Columns().Block(k).Resource {
+	for k := range columns.Of(v).Blocks() {
+		for _, code := range columns.Of(v).Block(k).Resource {
 			byResource[code]++
 		}
 	}
-	resources := v.Columns().Resources()
+	resources := columns.Of(v).Resources()
 	for code, n := range byResource {
 		if int(code) < len(resources) {
 			if name := v.Service(view.Row(resources[code])); name != "" {
@@ -130,10 +130,10 @@ const mostHues = 64
 // huesOf returns color numbers for the first mostHues names of spans. The first ten names have different colors. A
 // name keeps its color while a file grows.
 func huesOf(v *view.View) map[string]int {
-	metas := v.Columns().Metas()
+	metas := columns.Of(v).Metas()
 	ofSpans := make([]bool, len(metas))
-	for k := range v.Columns().Blocks() {
-		b := v.Columns().Block(k)
+	for k := range columns.Of(v).Blocks() {
+		b := columns.Of(v).Block(k)
 		for i, code := range b.Meta {
 			if int(code) < len(metas) && view.Flags(b.Flags[i]).Role() == view.RoleSpan {
 				ofSpans[code] = true
@@ -158,10 +158,10 @@ func huesOf(v *view.View) map[string]int {
 // timesOf returns the first and the last time in each block. A span that has not ended counts with the time for
 // which it has been open at least.
 func timesOf(v *view.View) [][2]int64 {
-	times := make([][2]int64, v.Columns().Blocks())
+	times := make([][2]int64, columns.Of(v).Blocks())
 	for k := range times {
 		first, last := int64(math.MaxInt64), int64(math.MinInt64)
-		b := v.Columns().Block(k)
+		b := columns.Of(v).Block(k)
 		for i, start := range b.Start {
 			if start != columns.NoTime {
 				took := b.Duration[i]

@@ -159,7 +159,7 @@ func (h *Handler) rest() {
 	h.mu.Unlock()
 	for _, s := range states {
 		s.forget("")
-		s.v.Columns().Drop()
+		s.columns.Drop()
 	}
 	if h.options.Released != nil {
 		h.options.Released()

@@ -185,14 +185,14 @@ func (l *levels) pack(s *state, spans []view.Row, services func(r view.Row) int)
 func (s *state) packPart(ctx context.Context, l *levels, from, to int64) (*levels, error) {
 	times := s.times()
 	var spans []view.Row
-	for k := range s.v.Columns().Blocks() {
+	for k := range s.columns.Blocks() {
 		if times[k][0] > to || times[k][1] < from {
 			continue
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		b := s.v.Columns().Block(k)
+		b := s.columns.Block(k)
 		for i := range b.Start {
 			if _, ok := s.spanIn(l, &b, i, from, to); ok {
 				spans = append(spans, view.Row(b.First)+view.Row(i))
@@ -326,13 +326,13 @@ func difference(a, b int64) int64 {
 // that part. Spans that began before from are in the first part.
 func (s *state) cells(ctx context.Context, l *levels, base []int, lanes int, from, to int64, n int) ([][]run, error) {
 	numbers, times := s.serviceNumbers(), s.times()
-	parts, err := columns.Collect(ctx, s.v.Columns().Each, func() ([][]run, func(k int)) {
+	parts, err := columns.Collect(ctx, s.columns.Each, func() ([][]run, func(k int)) {
 		cells := make([][]run, lanes)
 		return cells, func(k int) {
 			if times[k][0] > to || times[k][1] < from {
 				return
 			}
-			b := s.v.Columns().Block(k)
+			b := s.columns.Block(k)
 			for i := range b.Start {
 				x, ok := s.spanIn(l, &b, i, from, to)
 				if !ok {

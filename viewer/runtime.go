@@ -13,7 +13,7 @@ import (
 // did not record these samples.
 func (s *state) sampleMetas() map[uint16]bool {
 	out := make(map[uint16]bool)
-	for i, m := range s.v.Columns().Metas() {
+	for i, m := range s.columns.Metas() {
 		switch m.Target {
 		case "runtime/metrics", "runtime/debug", "runtime/pprof", "runtime/trace", "github.com/entrace-go/entrace/control/provider":
 			out[uint16(i)] = true
@@ -28,7 +28,7 @@ func (s *state) withoutSamples(rows view.Set[view.Row]) view.Set[view.Row] {
 	if len(metas) == 0 {
 		return rows
 	}
-	c := s.v.Columns()
+	c := s.columns
 	out := s.v.NewSet()
 	for r := range rows.All() {
 		if !metas[c.Block(int(r) / columns.BlockRows).Meta[r%columns.BlockRows]] {

@@ -207,7 +207,7 @@ const (
 // pageOf returns a state for a page that has only some rows: its tree, times, services and colors come from these
 // rows.
 func (s *state) pageOf(only view.Set[view.Row]) *state {
-	p := &state{v: s.v, against: s.against, generation: s.generation, corrected: s.corrected, files: s.files, facts: s.facts}
+	p := &state{v: s.v, columns: s.columns, against: s.against, generation: s.generation, corrected: s.corrected, files: s.files, facts: s.facts}
 	t, names, services := s.v.Tree(), make(map[string]bool), make(map[string]bool)
 	hidden, logs, errors := newRankSet(t.Len()), newRankSet(t.Len()), newRankSet(t.Len())
 	for rank := range t.Len() {

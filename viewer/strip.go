@@ -92,13 +92,13 @@ func (s *state) stripOf(ctx context.Context, rows view.Set[view.Row], n int, fro
 		}
 		return p
 	}
-	parts, err := columns.Collect(ctx, s.v.Columns().Each, func() (*stripPart, func(k int)) {
+	parts, err := columns.Collect(ctx, s.columns.Each, func() (*stripPart, func(k int)) {
 		p := newPart()
 		return p, func(k int) {
 			if spans[k][0] > to || spans[k][1] < from {
 				return
 			}
-			b := s.v.Columns().Block(k)
+			b := s.columns.Block(k)
 			for i, start := range b.Start {
 				if start == columns.NoTime || len(samples) > 0 && samples[b.Meta[i]] {
 					continue
@@ -161,7 +161,7 @@ func (s *state) stripOf(ctx context.Context, rows view.Set[view.Row], n int, fro
 // is the length of s.services().
 func (s *state) serviceNumbers() []int {
 	names := s.services()
-	resources := s.v.Columns().Resources()
+	resources := s.columns.Resources()
 	out := make([]int, len(resources))
 	for code, r := range resources {
 		out[code] = slices.Index(names, s.v.Service(view.Row(r)))
@@ -176,7 +176,7 @@ func (s *state) serviceNumbers() []int {
 func (s *state) servicesByRow() func(r view.Row) int {
 	numbers, none := s.serviceNumbers(), len(s.services())
 	return func(r view.Row) int {
-		b := s.v.Columns().Block(int(r) / columns.BlockRows)
+		b := s.columns.Block(int(r) / columns.BlockRows)
 		return serviceIn(&b, int(r)%columns.BlockRows, numbers, none)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/entrace-go/entrace/internal/read/columns"
 	"math"
 	"net/http"
 	"net/url"
@@ -42,7 +43,7 @@ func TestTableQueryIsRefusedBeforeItRuns(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"user", "n"} {
-		if _, ran := v.Columns().Kept(name); ran {
+		if _, ran := columns.Of(v).Kept(name); ran {
 			t.Errorf("a query for a table has read the attribute %s of all rows", name)
 		}
 	}

@@ -33,7 +33,7 @@ type turn struct {
 
 // hasTalk reports whether row r, or one of the first rows below it, is part of a conversation.
 func (s *state) hasTalk(r view.Row) (bool, error) {
-	if !slices.ContainsFunc(s.v.Columns().Keys(), func(k columns.Key) bool { return strings.HasPrefix(k.Name, analyze.GenAI) }) {
+	if !slices.ContainsFunc(s.columns.Keys(), func(k columns.Key) bool { return strings.HasPrefix(k.Name, analyze.GenAI) }) {
 		return false, nil
 	}
 	t, read := s.v.Tree(), s.v.NewReader()

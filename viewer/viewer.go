@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -118,9 +119,10 @@ type Handler struct {
 // A state holds a view and data computed from it.
 type state struct {
 	v          *view.View
-	against    *state // nil: there is none
-	generation int    // incremented when rows get other numbers
-	corrected  []skew // the corrections of clocks
+	columns    columns.Columns // of v
+	against    *state          // nil: there is none
+	generation int             // incremented when rows get other numbers
+	corrected  []skew          // the corrections of clocks
 	*files
 	facts
 	results
@@ -141,7 +143,7 @@ func New(v *view.View, o *Options) *Handler {
 	h := &Handler{options: *o, idle: make(chan struct{}, 1), pins: make(map[string]*pin), nonce: rand.Text()[:8]}
 	h.options.Base = strings.TrimSuffix(o.Base, "/")
 	if o.Against != nil {
-		h.against = &state{v: o.Against, files: new(files), facts: factsOf(o.Against, nil)}
+		h.against = &state{v: o.Against, columns: columns.Of(o.Against), files: new(files), facts: factsOf(o.Against, nil)}
 	}
 	if v != nil {
 		h.state = h.stateOf(v, 0)
@@ -152,7 +154,7 @@ func New(v *view.View, o *Options) *Handler {
 // stateOf returns a new state for a view.
 func (h *Handler) stateOf(v *view.View, generation int) *state {
 	f := h.filesOf(v)
-	return &state{v: v, against: h.against, generation: generation, files: f, facts: factsOf(v, f.names)}
+	return &state{v: v, columns: columns.Of(v), against: h.against, generation: generation, files: f, facts: factsOf(v, f.names)}
 }
 
 // correct returns a state with corrected clocks.

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"github.com/entrace-go/entrace/internal/read/columns"
 	"path/filepath"
 	"slices"
 	"time"
@@ -89,7 +90,7 @@ func Clocks(v *view.View, names []string) []Clock {
 		}
 	}
 	services := make([]map[string]bool, len(names))
-	for _, r := range v.Columns().Resources()[1:] {
+	for _, r := range columns.Of(v).Resources()[1:] {
 		x := at(view.Row(r))
 		if services[x.file] == nil {
 			services[x.file] = make(map[string]bool)

@@ -264,7 +264,7 @@ func (t *paths) add(ctx context.Context, of query.Run, run int, d *Diff) error {
 	tree := v.Tree()
 	at := make([]int32, v.Len()) // for each row, its path or the path of the nearest span above it
 	number := t.operations.reader(v)
-	seen := make([]bool, v.Columns().Traces())
+	seen := make([]bool, columns.Of(v).Traces())
 	for rank := range tree.Len() {
 		if rank%(1<<16) == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -279,13 +279,13 @@ func (t *paths) add(ctx context.Context, of query.Run, run int, d *Diff) error {
 		if f.Role() != view.RoleSpan {
 			continue
 		}
-		b, i := v.Columns().Block(int(r)/columns.BlockRows), r%columns.BlockRows
+		b, i := columns.Of(v).Block(int(r)/columns.BlockRows), r%columns.BlockRows
 		n := t.of(pathKey{int(at[r]), number(r, b.Resource[i], b.Meta[i]), f.Kind()})
 		at[r] = int32(n)
 		if !rows.Has(r) {
 			continue
 		}
-		if trace := v.Columns().Trace(uint32(r)); trace == 0 || !seen[trace] {
+		if trace := columns.Of(v).Trace(uint32(r)); trace == 0 || !seen[trace] {
 			seen[trace] = true
 			d.Traces[side]++
 			t.traces[run]++

@@ -86,7 +86,7 @@ func newPathReader(ctx context.Context, v *view.View) (*pathReader, error) {
 		{&x.status, []string{"http.response.status_code", "http.status_code", "rpc.grpc.status_code"}},
 	} {
 		for _, name := range f.names {
-			c, err := v.Columns().Column(ctx, name)
+			c, err := columns.Of(v).Column(ctx, name)
 			if err != nil {
 				return nil, err
 			}

@@ -3,6 +3,7 @@ package analyze
 import (
 	"cmp"
 	"fmt"
+	"github.com/entrace-go/entrace/internal/read/columns"
 	"slices"
 	"strings"
 
@@ -263,7 +264,7 @@ func (w *workload) noteOf() (n BaselineNote, err error) {
 // resourceValues returns an attribute of the resource of each service of a view.
 func resourceValues(v *view.View, attribute string) (map[string]string, error) {
 	values := make(map[string]string)
-	for _, r := range v.Columns().Resources()[1:] {
+	for _, r := range columns.Of(v).Resources()[1:] {
 		e, err := v.Entry(view.Row(r))
 		if err != nil {
 			return nil, err

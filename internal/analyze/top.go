@@ -96,11 +96,11 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 	slowest := make(map[operation]*SlowRequest)
 	within := Above(v, others)
 	var errs []view.Row
-	for k := range v.Columns().Blocks() {
+	for k := range columns.Of(v).Blocks() {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		b := v.Columns().Block(k)
+		b := columns.Of(v).Block(k)
 		for i := range rows[k*columns.Words : (k+1)*columns.Words].All() {
 			r, f := view.Row(b.First)+i, view.Flags(b.Flags[i])
 			s := at(services, b.Resource[i])
@@ -134,7 +134,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 				if top.First == NoTime {
 					top.First = Time(at)
 				}
-				top.First, top.Last = min(top.First, Time(at)), max(top.Last, Time(view.EndOf(&b, int(i))))
+				top.First, top.Last = min(top.First, Time(at)), max(top.Last, Time(b.EndOf(int(i))))
 			}
 			if f.IsError() {
 				top.Errors++
@@ -165,7 +165,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 	slices.SortFunc(top.NeverEnded, func(a, b view.Row) int { return cmp.Or(cmp.Compare(began(a), began(b)), cmp.Compare(a, b)) })
 	top.NeverEnded = top.NeverEnded[:min(limit, len(top.NeverEnded))]
 	byName := make(map[string]*ServiceCount)
-	resources := v.Columns().Resources()
+	resources := columns.Of(v).Resources()
 	for code, s := range services {
 		if int(code) < len(resources) {
 			s.Service = v.Service(view.Row(resources[code]))
@@ -447,8 +447,8 @@ func (o *Overview) gaps(v *view.View, rows view.Set[view.Row], limit int, from, 
 		}
 		b.any = true
 	}
-	for k := range v.Columns().Blocks() {
-		b := v.Columns().Block(k)
+	for k := range columns.Of(v).Blocks() {
+		b := columns.Of(v).Block(k)
 		for i := range rows[k*columns.Words : (k+1)*columns.Words].All() {
 			switch view.Flags(b.Flags[i]).Role() {
 			case view.RoleSpan, view.RoleLog, view.RoleEvent:
@@ -457,7 +457,7 @@ func (o *Overview) gaps(v *view.View, rows view.Set[view.Row], limit int, from, 
 			}
 			if start := b.Start[i]; start != columns.NoTime {
 				add(start, view.Row(b.First)+i)
-				if end := view.EndOf(&b, int(i)); end > start {
+				if end := b.EndOf(int(i)); end > start {
 					add(end, view.Row(b.First)+i)
 				}
 			}

@@ -26,7 +26,7 @@ func IsCPU(m format.Metadata) bool { return m.Target == "runtime/pprof" && m.Nam
 
 // HasCPU reports whether a view may have samples of a CPU profile. It does not search the rows.
 func HasCPU(v *view.View) bool {
-	metas := v.Columns().Metas()
+	metas := columns.Of(v).Metas()
 	return len(metas) >= columns.Unknown || slices.ContainsFunc(metas, IsCPU)
 }
 

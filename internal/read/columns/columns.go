@@ -39,6 +39,16 @@ type Block struct {
 	Text     []uint32 // if the row has a message: an index of Messages, or UnknownText
 }
 
+// EndOf returns the time at which row i of the block ends. The row must have a start time. A row that is not a span
+// ends at its start, even if it has a duration.
+func (b *Block) EndOf(i int) int64 {
+	start := b.Start[i]
+	if b.Flags[i]&RoleBits == RoleSpan {
+		return max(start, start+max(0, b.Duration[i])) // the sum can overflow
+	}
+	return start
+}
+
 // A Column holds the values of one attribute for all rows. It assigns a number to each distinct value.
 type Column struct {
 	// Values has the distinct values. If there are too many values, Values is incomplete.
@@ -69,6 +79,9 @@ type Finder interface {
 	// block k.
 	Block(k int, rows *[BlockRows / 64]uint64)
 }
+
+// Of returns the columns of a *view.View. Package view sets it.
+var Of func(view any) Columns
 
 // Columns gives access to the columns of a view. Its methods are safe for concurrent use. Their results must not
 // be changed.
@@ -105,6 +118,17 @@ type Columns interface {
 	Column(ctx context.Context, name string) (*Column, error)
 	// Kept returns the column of an attribute if the cache has it.
 	Kept(name string) (*Column, bool)
+	// First returns the row into which a row was folded, and true. A row is folded if it is a later half of a span, or
+	// a copy of another row. If the row is not folded, First returns the row and false.
+	First(row uint32) (first uint32, folded bool)
+	// IsCopy reports whether a row is a copy of the row that First returns. The row that First returns has all data
+	// of the copy.
+	IsCopy(row uint32) bool
+	// SameResource reports whether two rows have equal resources, perhaps in different files, or both have no resource.
+	SameResource(a, b uint32) bool
+	// IsCorrected reports whether the view corrects times with a clock. If it does, the times of rows can differ from
+	// the times in the files.
+	IsCorrected() bool
 	// Drop removes all columns from the cache. Their memory is freed when they are no longer in use.
 	Drop()
 }

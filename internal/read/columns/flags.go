@@ -1,7 +1,9 @@
 package columns
 
-// The bits of a view.Flags that hold the kind and the status of a span.
+// The bits of a view.Flags that hold the role of a row, and the kind and the status of a span.
 const (
+	RoleBits    = 0xf
+	RoleSpan    = 3 // is view.RoleSpan
 	KindShift   = 7
 	KindBits    = 7 << KindShift
 	StatusShift = 10
