@@ -53,22 +53,22 @@ query                         format internal/core/ internal/otel internal/read/
 internal/analyze              format internal/core/ internal/read/ internal/text internal/text/quantity query view
 viewer                        format internal/analyze internal/core/ internal/otel internal/read/ internal/text/ query
                               view
-convert/internal/input        format internal/file/
-convert/otlp                  convert/internal/input format google.golang.org/protobuf/encoding/protowire
+internal/read/input        format internal/file/
+convert/otlp                  internal/read/input format google.golang.org/protobuf/encoding/protowire
                               internal/core/ internal/otel internal/otel/ view
-convert/internal/foreign      convert/internal/input format internal/core/ internal/otel internal/otel/
-convert/jaeger                convert/internal/foreign convert/internal/input format internal/otel
+convert/internal/foreign      internal/read/input format internal/core/ internal/otel internal/otel/
+convert/jaeger                convert/internal/foreign internal/read/input format internal/otel
 convert/stdouttrace           convert/internal/foreign format internal/otel
 convert/zipkin                convert/internal/foreign format internal/otel
-convert/loglines              convert/internal/input format internal/core/ internal/otel
-convert/gotrace               convert/internal/foreign convert/internal/input format internal/otel internal/read/ view
-convert/heph                  convert/internal/input format internal/core/ internal/otel internal/text/
-convert/measureme             convert/internal/input format internal/core/
+internal/read/loglines        internal/read/input format internal/core/ internal/otel
+convert/gotrace               convert/internal/foreign internal/read/input format internal/otel internal/read/ view
+convert/heph                  internal/read/input format internal/core/ internal/otel internal/text/
+convert/measureme             internal/read/input format internal/core/
 convert/parquet               format github.com/parquet-go/ internal/core/ view
 convert/chrome                internal/otel internal/read/ internal/text/ view
 convert/folded                internal/read/ internal/text/ view
-convert                       convert/chrome convert/folded convert/gotrace convert/heph convert/internal/input
-                              convert/jaeger convert/loglines convert/measureme convert/otlp convert/parquet
+convert                       convert/chrome convert/folded convert/gotrace convert/heph internal/read/input
+                              convert/jaeger internal/read/loglines convert/measureme convert/otlp convert/parquet
                               convert/stdouttrace convert/zipkin format github.com/klauspost/compress/
                               golang.org/x/text/encoding/unicode internal/core/ internal/file/ internal/otel internal/read/ internal/write/ recorder redact view
 internal/read/tail            format internal/core/ internal/file/ internal/write/ view
@@ -76,7 +76,7 @@ internal/read/archive         convert/parquet format github.com/minio/ internal/
 internal/otel/                convert/otlp format github.com/klauspost/compress/
                               google.golang.org/protobuf/encoding/protowire internal/core/ internal/file/ internal/otel
                               internal/text/ internal/write/inside recorder redact view
-cmd/entrace                   control/tracedir convert convert/loglines format github.com/gdamore/tcell/
+cmd/entrace                   control/tracedir convert internal/read/loglines format github.com/gdamore/tcell/
                               github.com/modelcontextprotocol/go-sdk/ github.com/rivo/uniseg
                               github.com/schollz/progressbar/v3 github.com/spf13/
                               golang.org/x/sys/ golang.org/x/term internal/analyze internal/core/ internal/file/
@@ -87,7 +87,7 @@ entracetest                   exporter format go.opentelemetry.io/ internal/core
                               query recorder redact slogadapter view
 entracetest/otlp              entracetest internal/otel/
 internal/testkit/             format golang.org/x/sys/ internal/core/ internal/file/ internal/otel query recorder view
-convert/internal/converttest  convert/internal/input format internal/core/ internal/otel internal/testkit/ view
+internal/testkit/converttest  internal/read/input format internal/core/ internal/otel internal/testkit/ view
 viewer/web/test/traces        . control control/provider format go.opentelemetry.io/ internal/core/ internal/testkit/
                               recorder
 `

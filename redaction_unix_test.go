@@ -37,6 +37,7 @@ import (
 	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/read/spanstates"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
@@ -289,7 +290,7 @@ func execTracesAreWhole(t *testing.T, dir string) {
 		f, err := format.Open(name, nil)
 		must(t, err)
 		v := tracetest.View(t, f)
-		s, err := v.States(t.Context())
+		s, err := spanstates.Of(t.Context(), v)
 		must(t, err)
 		if p := s.Problems(); len(p) > 0 {
 			t.Errorf("%s: %v", name, p)

@@ -16,7 +16,6 @@ import (
 	"github.com/entrace-go/entrace/convert/gotrace"
 	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/convert/jaeger"
-	"github.com/entrace-go/entrace/convert/loglines"
 	"github.com/entrace-go/entrace/convert/measureme"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/convert/parquet"
@@ -24,6 +23,7 @@ import (
 	"github.com/entrace-go/entrace/convert/zipkin"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/read/loglines"
 	"github.com/entrace-go/entrace/view"
 )
 

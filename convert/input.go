@@ -9,11 +9,11 @@ import (
 	"os"
 	"strings"
 
-	"github.com/entrace-go/entrace/convert/internal/input"
-	"github.com/entrace-go/entrace/convert/loglines"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/read/input"
+	"github.com/entrace-go/entrace/internal/read/loglines"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 

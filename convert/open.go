@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/convert/gotrace"
-	"github.com/entrace-go/entrace/convert/loglines"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/read/loglines"
 	"github.com/entrace-go/entrace/internal/read/secrets"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/recorder"

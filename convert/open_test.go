@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/analyze"
+	"github.com/entrace-go/entrace/internal/read/spanstates"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
@@ -385,7 +386,7 @@ func TestOpenExecutionTrace(t *testing.T) {
 
 		tr, err = convert.Open(t.Context(), []string{name}, &convert.OpenOptions{Redact: redact.New(redact.Default(), nil)})
 		must(t, err)
-		if states, err := tr.View().States(t.Context()); err != nil || states.Joined() > 0 || tr.View().HasStates() {
+		if states, err := spanstates.Of(t.Context(), tr.View()); err != nil || states.Joined() > 0 || tr.View().HasStates() {
 			t.Errorf("Go %s: without its secrets it has %d tasks, %v", version, states.Joined(), err)
 		}
 		must(t, tr.Close())

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/entrace-go/entrace/internal/read/columns"
+	"github.com/entrace-go/entrace/internal/read/spanstates"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -46,7 +47,7 @@ type machine struct {
 	lacks map[string]lack
 
 	traces   []traceInfo
-	states   *view.States
+	states   *spanstates.States
 	noStates string // the reason why the states that the query uses are unknown, or empty
 	more     []Hint
 }

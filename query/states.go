@@ -1,19 +1,15 @@
 package query
 
 import (
-	"errors"
-	"slices"
-
-	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/internal/read/gotrace"
-	"github.com/entrace-go/entrace/view"
+	"github.com/entrace-go/entrace/internal/read/spanstates"
 )
 
 // findStates sets m.states, which the fields from Go's execution traces need.
 func (m *machine) findStates() (err error) {
-	m.states, err = m.v.States(m.ctx)
+	m.states, err = spanstates.Of(m.ctx, m.v)
 	if err == nil {
-		m.noStates = NoStates(m.v, m.states)
+		m.noStates = m.states.Unknown()
 	}
 	return err
 }
@@ -30,21 +26,4 @@ func stateField(name, value string, states ...gotrace.State) *definition {
 		return durationOr(n*1000, ok)
 	}
 	return &definition{names: name, kind: kindDuration, value: value, needs: (*machine).findStates, row: row}
-}
-
-// NoStates returns the reason why the goroutine states of all spans of a view are unknown, or why an execution trace
-// was not read to its end. It returns "" if there is neither problem.
-func NoStates(v *view.View, states *view.States) string {
-	if problems := states.Problems(); len(problems) > 0 {
-		return errors.Join(problems...).Error()
-	}
-	switch {
-	case states.Joined() > 0:
-		return ""
-	case len(states.Traces()) > 0:
-		return "the execution trace in the file has none of these spans"
-	case slices.ContainsFunc(columns.Of(v).Keys(), func(k columns.Key) bool { return k.Name == "wait.reason" }):
-		return "this is an execution trace without spans of OpenTelemetry: a wait is a row of its own, such as { name = mutex }"
-	}
-	return "the file has no execution trace, so it is not known what its spans did: record one with OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE=1"
 }

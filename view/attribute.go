@@ -32,6 +32,15 @@ func (c columnsOf) Block(k int) columns.Block {
 	}
 }
 
+func (c columnsOf) OfView() *sync.Map { return &c.v.kept }
+
+func (c columnsOf) OfFiles() *sync.Map { return &c.v.builder.kept }
+
+func (c columnsOf) SpanID(row uint32) uint64 {
+	n, _ := c.v.fileOf(Row(row)).attributeID(c.v.id(Row(row)), format.AttrSpanID)
+	return n
+}
+
 func (c columnsOf) IsCorrected() bool { return c.v.builder.options.Clock != nil }
 
 func (c columnsOf) First(row uint32) (first uint32, folded bool) {

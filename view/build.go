@@ -48,8 +48,8 @@ type builder struct {
 	last    map[Row]Row
 	begun   map[Row]beginning // for spans with several ends: the fields of the span without an end
 
-	exceptions rowBits // the spans that have an exception
-	execTraces execTraces
+	exceptions rowBits  // the spans that have an exception
+	kept       sync.Map // see columns.Columns.OfFiles
 	copies     copies
 	halved     sharedSpans
 }

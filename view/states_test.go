@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/read/spanstates"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
@@ -34,12 +35,12 @@ func TestStatesOfGrowingFile(t *testing.T) {
 	g.add(format.Root(), spanWithID("0000000000000001"), execTrace(recorded))
 	v, err := viewOf(t, g.file).Extend(t.Context())
 	must(t, err)
-	before, err := v.States(t.Context())
+	before, err := spanstates.Of(t.Context(), v)
 	must(t, err)
 	g.add(spanWithID("0000000000000002"))
 	v, err = v.Extend(t.Context())
 	must(t, err)
-	after, err := v.States(t.Context())
+	after, err := spanstates.Of(t.Context(), v)
 	must(t, err)
 	if _, ok := after.Of(3); !ok {
 		t.Error("the span that came later is not joined")
@@ -73,7 +74,7 @@ func TestStatesOfSameIDs(t *testing.T) {
 	must(t, err)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	s, err := v.States(t.Context())
+	s, err := spanstates.Of(t.Context(), v)
 	must(t, err)
 	runtime.ReadMemStats(&after)
 	expect.Equal(t, s.Joined(), n, "spans joined")

@@ -50,7 +50,7 @@ type View struct {
 	treeOnce    sync.Once
 	tree        *Tree
 	columnsKept columnsKept
-	statesKept  statesOnce
+	kept        sync.Map // see columns.Columns.OfView
 	ownersOnce  sync.Once
 	owners      []Row
 	depthsOnce  sync.Once

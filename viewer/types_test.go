@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/analyze"
+	"github.com/entrace-go/entrace/internal/read/spanstates"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -134,7 +135,7 @@ func (g *generator) typeOf(t reflect.Type, key string) string {
 			g.problems = append(g.problems, key+" is a time without _nano")
 		}
 		return "bigint | null"
-	case t == reflect.TypeFor[view.Role]() || t == reflect.TypeFor[view.Join]():
+	case t == reflect.TypeFor[view.Role]() || t == reflect.TypeFor[spanstates.Join]():
 		return "string"
 	case t == reflect.TypeFor[view.Row]() && !g.now:
 		return "Line"

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/entrace-go/entrace/convert/loglines"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/read/loglines"
 	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 )

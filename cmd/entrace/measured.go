@@ -8,12 +8,13 @@ import (
 
 	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/read/show"
+	"github.com/entrace-go/entrace/internal/read/spanstates"
 	"github.com/entrace-go/entrace/view"
 )
 
 // tellStates reports on stderr which execution traces could not be read, or only in part.
 func tellStates(ctx context.Context, c *console, v *view.View) error {
-	states, err := v.States(ctx)
+	states, err := spanstates.Of(ctx, v)
 	if err != nil {
 		return err
 	}
@@ -26,7 +27,7 @@ func tellStates(ctx context.Context, c *console, v *view.View) error {
 // measured returns a measured path for people. It folds steps with less than the share least of the whole time.
 func (p *rowPrinter) measured(m *analyze.MeasuredPath, least float64) section {
 	how := "measured"
-	if m.Join == view.Matched {
+	if m.Join == spanstates.Matched {
 		how += ", found by name and time"
 	}
 	var lines [][]string

@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/read/show"
-	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/internal/read/spanstates"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -76,11 +76,11 @@ func (o *treeOptions) run(ctx context.Context, c *console, names []string) error
 		if p.only != nil {
 			within = p.only
 		}
-		states, err := v.States(ctx)
+		states, err := spanstates.Of(ctx, v)
 		if err != nil {
 			return err
 		}
-		if text := query.NoStates(v, states); text != "" {
+		if text := states.Unknown(); text != "" {
 			c.say("%s", text)
 		}
 		strips, err := analyze.NewStrips(ctx, v, within.All(), math.MaxInt64)

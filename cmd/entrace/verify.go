@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/secrets"
 	"github.com/entrace-go/entrace/internal/read/show"
+	"github.com/entrace-go/entrace/internal/read/spanstates"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
 )
@@ -94,7 +95,7 @@ func verifyExecTraces(ctx context.Context, path string, found func(problem error
 		return // the entries have problems, which are reported elsewhere
 	}
 	defer t.Close()
-	states, err := t.View().States(ctx)
+	states, err := spanstates.Of(ctx, t.View())
 	if err != nil {
 		return // ctx has ended
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/convert/folded"
-	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/converttest"
 )
 
 // A counter counts the bytes that are written to it.

@@ -11,10 +11,10 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/convert/internal/foreign"
-	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/read/gotrace"
+	"github.com/entrace-go/entrace/internal/read/input"
 )
 
 // Is reports whether a file that begins with head is an execution trace. The version of Go need not be supported.

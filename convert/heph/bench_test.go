@@ -5,8 +5,8 @@ import (
 	"io"
 	"testing"
 
-	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/converttest"
 )
 
 // foreignPackets returns packets as Heph writes them, on several lanes, with children before parents.

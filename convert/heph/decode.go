@@ -10,8 +10,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/read/input"
 )
 
 // Decode reads packets from r and writes their content to w. An event becomes a span below the span that contains

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/convert/internal/converttest"
-	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/read/input"
+	"github.com/entrace-go/entrace/internal/testkit/converttest"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 

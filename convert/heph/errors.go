@@ -3,7 +3,7 @@ package heph
 import (
 	"errors"
 
-	"github.com/entrace-go/entrace/convert/internal/input"
+	"github.com/entrace-go/entrace/internal/read/input"
 )
 
 // The errors of a packet.

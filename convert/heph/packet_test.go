@@ -12,9 +12,9 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/entrace-go/entrace/convert/internal/converttest"
-	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/read/input"
+	"github.com/entrace-go/entrace/internal/testkit/converttest"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 

@@ -27,9 +27,9 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/convert/internal/foreign"
-	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/read/input"
 )
 
 type document struct {

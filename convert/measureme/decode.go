@@ -11,10 +11,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/read/input"
 )
 
 // Attributes of entries that were converted from a profile. They are a part of the file format of this project.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/convert/internal/input"
+	"github.com/entrace-go/entrace/internal/read/input"
 )
 
 // FuzzDecode checks that no input makes Decode panic or take long, that every error has a position, and that all

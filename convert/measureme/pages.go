@@ -8,10 +8,10 @@ import (
 	"math"
 	"sort"
 
-	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/chunked"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/read/input"
 )
 
 // someEvents is the number of events that are read between two checks of the context.

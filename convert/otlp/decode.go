@@ -5,11 +5,11 @@ import (
 	"errors"
 	"io"
 
-	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/otel/codec"
 	"github.com/entrace-go/entrace/internal/otel/sink"
+	"github.com/entrace-go/entrace/internal/read/input"
 )
 
 // DecodeOptions control how [Decode] works.

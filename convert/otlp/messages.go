@@ -11,10 +11,10 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/chunked"
 	"github.com/entrace-go/entrace/internal/otel/codec"
+	"github.com/entrace-go/entrace/internal/read/input"
 )
 
 const (

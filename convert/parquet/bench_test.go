@@ -5,9 +5,9 @@ import (
 	"io"
 	"testing"
 
-	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/converttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 

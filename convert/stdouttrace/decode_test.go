@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/convert/stdouttrace"
+	"github.com/entrace-go/entrace/internal/testkit/converttest"
 	"github.com/entrace-go/entrace/view"
 )
 

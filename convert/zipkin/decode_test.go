@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/convert/internal/converttest"
-	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/convert/zipkin"
+	"github.com/entrace-go/entrace/internal/read/input"
+	"github.com/entrace-go/entrace/internal/testkit/converttest"
 	"github.com/entrace-go/entrace/view"
 )
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/internal/read/gotrace"
+	"github.com/entrace-go/entrace/internal/read/spanstates"
 	"github.com/entrace-go/entrace/internal/read/stat"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -257,7 +258,7 @@ func (t *paths) add(ctx context.Context, of query.Run, run int, d *Diff) error {
 		side = 1
 	}
 	t.traces = append(t.traces, 0)
-	states, err := v.States(ctx)
+	states, err := spanstates.Of(ctx, v)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/read/gotrace"
 	"github.com/entrace-go/entrace/internal/read/interest"
+	"github.com/entrace-go/entrace/internal/read/spanstates"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -14,9 +15,9 @@ import (
 // the path describes what that goroutine did. Unlike a [CriticalPath], it is not inferred: Go's execution trace in
 // the file records which goroutine ended a wait.
 type MeasuredPath struct {
-	Span     view.Row  `json:"span"`
-	Inferred bool      `json:"inferred"` // false
-	Join     view.Join `json:"join"`     // how the span was found in the execution trace
+	Span     view.Row        `json:"span"`
+	Inferred bool            `json:"inferred"` // false
+	Join     spanstates.Join `json:"join"`     // how the span was found in the execution trace
 	// Goroutine is the number of the goroutine on which the span began.
 	Goroutine int64   `json:"goroutine"`
 	Open      bool    `json:"open"`  // the span had not ended when the trace ended
@@ -71,7 +72,7 @@ const MeasuredShare = .95
 
 // Measured returns the measured path of the span at row r. It returns nil if no execution trace has the span.
 func Measured(ctx context.Context, v *view.View, r view.Row) (*MeasuredPath, error) {
-	states, err := v.States(ctx)
+	states, err := spanstates.Of(ctx, v)
 	if err != nil {
 		return nil, err
 	}

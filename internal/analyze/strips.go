@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/read/gotrace"
+	"github.com/entrace-go/entrace/internal/read/spanstates"
 	"github.com/entrace-go/entrace/view"
 )
 
 // Strips are the states of spans' goroutines over time.
 type Strips struct {
 	v       *view.View
-	states  *view.States
+	states  *spanstates.States
 	windows [][]*gotrace.Window // for each execution trace, the parts that were read
 }
 
@@ -35,7 +36,7 @@ const atOnce = int64(time.Second)
 // limits the total length of these parts; the shortest parts are read first. For spans in other parts, [Strips.Of]
 // knows only sums. If the files contain no execution traces, the Strips are empty.
 func NewStrips(ctx context.Context, v *view.View, rows iter.Seq[view.Row], budget time.Duration) (*Strips, error) {
-	states, err := v.States(ctx)
+	states, err := spanstates.Of(ctx, v)
 	if err != nil {
 		return nil, err
 	}

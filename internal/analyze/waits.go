@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/internal/read/gotrace"
+	"github.com/entrace-go/entrace/internal/read/spanstates"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -83,7 +84,7 @@ func (x *WaitTotal) Text() string {
 // least a millisecond. If a goroutine that a span created waits while the span is open, the wait counts for the
 // span.
 func Waits(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) ([]WaitTotal, error) {
-	states, err := v.States(ctx)
+	states, err := spanstates.Of(ctx, v)
 	if err != nil {
 		return nil, err
 	}

@@ -15,9 +15,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/read/input"
 )
 
 // A Record holds some spans of one resource, or one log record.

@@ -8,11 +8,11 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/otel/sink"
+	"github.com/entrace-go/entrace/internal/read/input"
 )
 
 // A spool holds the entries of all records until the last record is known, because a parent may come last. It is a

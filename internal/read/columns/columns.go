@@ -36,7 +36,7 @@ type Block struct {
 	Resource []uint16 // each is an index of Resources, or Unknown
 	Parent   []uint32
 	Trace    []uint32 // numbers below Traces; 0 if the trace is not known
-	Text     []uint32 // if the row has a message: an index of Messages, or UnknownText
+	Text     []uint32 // if the row has a message: an index of Messages, or UnknownText; of a span, the low bits of its id
 }
 
 // EndOf returns the time at which row i of the block ends. The row must have a start time. A row that is not a span
@@ -129,6 +129,12 @@ type Columns interface {
 	// IsCorrected reports whether the view corrects times with a clock. If it does, the times of rows can differ from
 	// the times in the files.
 	IsCorrected() bool
+	// SpanID returns the id of the span at a row, or 0 if it has none.
+	SpanID(row uint32) uint64
+	// OfView has what other packages keep with the view, each by a key of its own type.
+	OfView() *sync.Map
+	// OfFiles is like OfView, but the views that View.Extend returns share it.
+	OfFiles() *sync.Map
 	// Drop removes all columns from the cache. Their memory is freed when they are no longer in use.
 	Drop()
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/read/input"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )

@@ -1,19 +1,17 @@
-package view
+// Package spanstates says what the goroutines of spans did, as execution traces in the files of a view record it.
+package spanstates
 
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 
-	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/internal/read/gotrace"
+	"github.com/entrace-go/entrace/view"
 )
 
 // A Join says how a span was found in an execution trace.
@@ -34,18 +32,17 @@ func (j Join) MarshalText() ([]byte, error) { return []byte(j.String()), nil }
 func (j Join) String() string { return [...]string{"none", "marked", "matched"}[j] }
 
 // States hold the states of spans' goroutines, as far as execution traces in the files of a view record them. They
-// are meant for packages of this module, and safe for concurrent use.
+// are safe for concurrent use.
 type States struct {
-	v      *View
+	v      *view.View
 	traces []ExecTrace
-	joined []joinedSpan
-	blocks []*[blockRows]uint32 // by block of rows: 1 plus an index in joined, or 0
-	rows   [][]Row              // by trace and span: the row of the span, or 0
+	joined map[view.Row]joinedSpan
+	rows   [][]view.Row // by trace and span: the row of the span, or 0
 }
 
 // An ExecTrace is an execution trace in a file of a view.
 type ExecTrace struct {
-	ExecTraceData
+	view.ExecTraceData
 	*gotrace.Trace
 	Err error // why Trace is nil
 }
@@ -64,177 +61,78 @@ type joinedSpan struct {
 	span  int32
 }
 
-type statesOnce struct {
-	once sync.Once
-	done chan struct{} // closed when s and err are set
-	s    *States
-	err  error
-}
-
-// execTraceName is the name of the entries with execution traces that package control/provider writes.
-const execTraceName = "exec.trace"
-
-const maxExecTraces = 1 << 10
-
-// States reads the execution traces in the files, once for a view. If ctx ends earlier, the reading continues, so
-// that a later call gets the result. The error of an unreadable trace is in [ExecTrace.Err], the error of a damaged
+// Of reads the execution traces in the files of a view, once for the view. If ctx ends earlier, the reading continues,
+// so that a later call gets the result. The error of an unreadable trace is in [ExecTrace.Err], the error of a damaged
 // trace in [gotrace.Trace.Damage]. The returned error is the error of ctx. If the files have no execution traces,
 // States are empty.
-func (v *View) States(ctx context.Context) (*States, error) {
-	k := &v.statesKept
-	k.once.Do(func() {
-		k.done = make(chan struct{})
-		go func() {
-			defer close(k.done)
-			defer func() {
-				if p := recover(); p != nil {
-					k.err = fmt.Errorf("read execution traces: panic: %v", p)
-				}
-			}()
-			k.s, k.err = v.readStates(context.WithoutCancel(ctx))
-		}()
-	})
+func Of(ctx context.Context, v *view.View) (*States, error) {
+	kept, _ := columns.Of(v).OfView().LoadOrStore(statesKey{}, sync.OnceValues(func() (*States, error) {
+		return statesOf(context.WithoutCancel(ctx), v)
+	}))
+	var s *States
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s, err = kept.(func() (*States, error))()
+	}()
 	select {
-	case <-k.done:
-		return k.s, k.err
+	case <-done:
+		return s, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-func (v *View) readStates(ctx context.Context) (*States, error) {
-	s := &States{v: v, blocks: make([]*[blockRows]uint32, len(v.blocks))}
+// A statesKey is the key with which a view keeps its States.
+type statesKey struct{}
+
+func statesOf(ctx context.Context, v *view.View) (s *States, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("read execution traces: panic: %v", p)
+		}
+	}()
+	s = &States{v: v, joined: make(map[view.Row]joinedSpan)}
 	all, err := v.ExecTraces(ctx)
-	if err != nil {
-		return nil, err
-	}
 	for _, x := range all {
-		if err := s.read(ctx, x); err != nil {
-			return nil, err
+		if err == nil {
+			err = s.read(ctx, x)
 		}
 	}
-	return s, nil
+	return s, err
 }
 
-// An ExecTraceData is the encoded data of an execution trace.
-type ExecTraceData struct {
-	File int // the number of the file in the view
-	Row  Row // the row of the entry with the execution trace; 0 if the file itself was made from the execution trace
-	Data io.ReaderAt
-	Size int64
-}
-
-// ExecTraces returns the execution traces in the files of the view. Their data can be read until the files are
-// closed.
-func (v *View) ExecTraces(ctx context.Context) (all []ExecTraceData, err error) {
-	for i := range v.builder.files {
-		if data, size := v.madeFrom(i); data != nil {
-			all = append(all, ExecTraceData{i, 0, data, size})
-		}
-	}
-	rows, err := v.execTraces(ctx)
-	for _, r := range rows {
-		src := &attributeSource{a: v.attribute("data"), r: r}
-		src.a.raw(r, func(b []byte) {
-			if len(b) > 2 && b[0] == wire.KindBytes {
-				n, at := wire.Uint32(b, 1)
-				src.skip, src.size = at, int64(n)
-			}
-		})
-		if src.size > 0 { // otherwise the recorder left the data out, because it was too large
-			all = append(all, ExecTraceData{v.fileNumber(r), r, src, src.size})
-		}
-	}
-	return all, err
-}
-
-// madeFrom returns the execution trace from which a file was made. It returns nil if the file is an ordinary
-// trace.
-func (v *View) madeFrom(file int) (data io.ReaderAt, size int64) {
-	if v.builder.options.ExecTrace == nil {
-		return nil, 0
-	}
-	return v.builder.options.ExecTrace(v.builder.files[file].file)
-}
-
-// HasStates reports whether the view may have execution traces, without searching all rows.
-func (v *View) HasStates() bool {
-	for i := range v.builder.files {
-		if data, _ := v.madeFrom(i); data != nil {
-			return true
-		}
-	}
-	return v.mayHaveExecTraces()
-}
-
-func (v *View) mayHaveExecTraces() bool {
-	return len(v.metas) >= unknown || slices.ContainsFunc(v.metas, func(m format.Metadata) bool { return m.Name == execTraceName })
-}
-
-// execTraces returns the rows whose entries contain execution traces.
-func (v *View) execTraces(ctx context.Context) ([]Row, error) {
-	if !v.mayHaveExecTraces() {
-		return nil, nil
-	}
-	named := make([]bool, len(v.metas))
-	for i := range v.metas {
-		named[i] = v.metas[i].Name == execTraceName
-	}
-	var mu sync.Mutex
-	var rows []Row
-	c := columnsOf{v}
-	err := c.Each(ctx, func() func(k int) {
-		return func(k int) {
-			b := c.Block(k)
-			for i, m := range b.Meta {
-				r := Row(b.First) + Row(i)
-				if m != columns.Unknown && named[m] || m == columns.Unknown && v.Name(r) == execTraceName {
-					mu.Lock()
-					rows = append(rows, r)
-					mu.Unlock()
-				}
-			}
-		}
-	})
-	slices.Sort(rows)
-	return rows[:min(len(rows), maxExecTraces)], err
-}
-
-// execTraces caches execution traces that were read, so that extended views reuse them. It is safe for concurrent
-// use.
-type execTraces struct {
-	mu  sync.Mutex // held while a trace is read, so that two views do not read the same trace
-	all map[execTraceKey]*gotrace.Trace
-}
-
-// An execTraceKey identifies an execution trace. Unlike a row, it does not change when a view is extended.
+// An execTraceKey is the key with which the views of files keep an execution trace that was read. Unlike a row, it
+// does not change when a view is extended.
 type execTraceKey struct {
 	file int
 	id   uint32
 }
 
-// read returns an execution trace. The caller may set the clock of the returned trace.
-func (k *execTraces) read(ctx context.Context, v *View, x ExecTraceData) (*gotrace.Trace, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+type execTrace struct {
+	mu sync.Mutex     // held while the trace is read, so that two views do not read it
+	t  *gotrace.Trace // nil: not read yet
+}
+
+// traceOf returns an execution trace. The caller may set its clock.
+func traceOf(ctx context.Context, v *view.View, x view.ExecTraceData) (*gotrace.Trace, error) {
 	key := execTraceKey{file: x.File}
 	if x.Row != 0 {
 		_, key.id = v.ID(x.Row)
 	}
-	t := k.all[key]
-	if t == nil {
-		var err error
-		t, err = gotrace.Read(ctx, x.Data, x.Size)
+	kept, _ := columns.Of(v).OfFiles().LoadOrStore(key, new(execTrace))
+	k := kept.(*execTrace)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.t == nil {
+		t, err := gotrace.Read(ctx, x.Data, x.Size)
 		if err != nil {
 			return nil, err
 		}
-		if k.all == nil {
-			k.all = make(map[execTraceKey]*gotrace.Trace)
-		}
-		t = t.From(nil) // do not keep the source, because it belongs to this view
-		k.all[key] = t
+		k.t = t.From(nil) // do not keep the source, because it belongs to this view
 	}
-	t = t.From(x.Data)
+	t := k.t.From(x.Data)
 	if x.Row == 0 {
 		t.ClockOfParts()
 	}
@@ -242,8 +140,8 @@ func (k *execTraces) read(ctx context.Context, v *View, x ExecTraceData) (*gotra
 }
 
 // read reads an execution trace and joins its spans with rows.
-func (s *States) read(ctx context.Context, x ExecTraceData) error {
-	t, err := s.v.builder.execTraces.read(ctx, s.v, x)
+func (s *States) read(ctx context.Context, x view.ExecTraceData) error {
+	t, err := traceOf(ctx, s.v, x)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -252,7 +150,7 @@ func (s *States) read(ctx context.Context, x ExecTraceData) error {
 	if err != nil {
 		return nil //nolint:nilerr // ExecTrace.Err has the error
 	}
-	s.rows[len(s.rows)-1] = make([]Row, len(t.Spans))
+	s.rows[len(s.rows)-1] = make([]view.Row, len(t.Spans))
 	if err := s.joinMarked(ctx, t); err != nil {
 		return err
 	}
@@ -294,9 +192,9 @@ func (s *States) joinMarked(ctx context.Context, t *gotrace.Trace) error {
 		same[less] = n
 	}
 	marks = marks[:n+1]
-	c := columnsOf{s.v}
+	c := columns.Of(s.v)
 	type pair struct {
-		row  Row
+		row  view.Row
 		span int32
 	}
 	var mu sync.Mutex
@@ -307,15 +205,11 @@ func (s *States) joinMarked(ctx context.Context, t *gotrace.Trace) error {
 			var found []pair
 			for i, f := range b.Flags {
 				low := b.Text[i]
-				if Flags(f).Role() != RoleSpan || may[low%(1<<bits)/64]>>(low%64)&1 == 0 {
+				if view.Flags(f).Role() != view.RoleSpan || may[low%(1<<bits)/64]>>(low%64)&1 == 0 {
 					continue
 				}
-				r := Row(b.First) + Row(i)
-				id, err := s.v.attributeID(r, format.AttrSpanID)
-				if err != nil {
-					continue
-				}
-				at, ok := slices.BinarySearchFunc(marks, binary.BigEndian.Uint64(id[:]), func(x mark, id uint64) int { return cmp.Compare(x.id, id) })
+				r := view.Row(b.First) + view.Row(i)
+				at, ok := slices.BinarySearchFunc(marks, c.SpanID(uint32(r)), func(x mark, id uint64) int { return cmp.Compare(x.id, id) })
 				if ok {
 					found = append(found, pair{r, marks[at].span})
 				}
@@ -342,23 +236,16 @@ func (s *States) joinMarked(ctx context.Context, t *gotrace.Trace) error {
 
 // join records that row r is the given span of the last trace. If another trace also has the span, the trace that
 // records more about it counts.
-func (s *States) join(t *gotrace.Trace, r Row, span int32, how Join) {
-	b := &s.blocks[r/blockRows]
-	if *b == nil {
-		*b = new([blockRows]uint32)
-	}
-	at := &(*b)[r%blockRows]
+func (s *States) join(t *gotrace.Trace, r view.Row, span int32, how Join) {
 	j := joinedSpan{uint16(len(s.traces) - 1), how, span}
 	s.rows[j.trace][span] = r // also set if the other trace counts, for the names in this trace's paths
-	if *at == 0 {
-		s.joined = append(s.joined, j)
-		*at = uint32(len(s.joined))
-		return
+	if old, joined := s.joined[r]; joined {
+		known := s.traces[old.trace]
+		if known.Times(&known.Spans[old.span]).Sum() >= t.Times(&t.Spans[span]).Sum() {
+			return
+		}
 	}
-	old := &s.joined[*at-1]
-	if known := s.traces[old.trace]; known.Times(&known.Spans[old.span]).Sum() < t.Times(&t.Spans[span]).Sum() {
-		*old = j
-	}
+	s.joined[r] = j
 }
 
 // setClock sets the clock of a trace that has no clocks, so that no mark is earlier than the start of its span.
@@ -397,17 +284,21 @@ func (s *States) joinTasks(ctx context.Context, t *gotrace.Trace) error {
 	trace := len(s.traces) - 1
 	taken := make(map[int32]bool)
 	for r := range s.v.Rows() {
-		if r%blockRows == 0 && ctx.Err() != nil {
+		if r%columns.BlockRows == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		start, timed := s.v.Start(r)
-		if !timed || start < first-matchBefore || start > last || s.v.Role(r) != RoleSpan || s.joinedAt(r) != nil || s.v.fileNumber(r) != s.traces[trace].File {
+		if !timed || start < first-matchBefore || start > last || s.v.Role(r) != view.RoleSpan {
+			continue
+		}
+		_, joined := s.joined[r]
+		if file, _ := s.v.ID(r); joined || file != s.traces[trace].File {
 			continue
 		}
 		list := byName[s.v.Name(r)]
 		at, _ := t.Time(start) // the trace has clocks here
 		up := gotrace.NoSpan
-		if j := s.joinedAt(s.v.Parent(r)); j != nil && int(j.trace) == trace {
+		if j, joined := s.joined[s.v.Parent(r)]; joined && int(j.trace) == trace {
 			up = j.span
 		}
 		from, _ := slices.BinarySearchFunc(list, at-matchBefore, func(i int32, at int64) int { return cmp.Compare(t.Spans[i].Begin, at) })
@@ -432,21 +323,11 @@ func (s *States) joinTasks(ctx context.Context, t *gotrace.Trace) error {
 	return nil
 }
 
-func (s *States) joinedAt(r Row) *joinedSpan {
-	if int(r/blockRows) >= len(s.blocks) || s.blocks[r/blockRows] == nil {
-		return nil
-	}
-	if at := s.blocks[r/blockRows][r%blockRows]; at != 0 {
-		return &s.joined[at-1]
-	}
-	return nil
-}
-
 // Of returns the states of the span at row r. known is false if no trace contains the span, or if the trace does not
 // record which goroutine worked for the span at which time. The span must not be changed.
-func (s *States) Of(r Row) (x SpanStates, known bool) {
-	j := s.joinedAt(r)
-	if j == nil {
+func (s *States) Of(r view.Row) (x SpanStates, known bool) {
+	j, joined := s.joined[r]
+	if !joined {
 		return SpanStates{}, false
 	}
 	t := s.traces[j.trace]
@@ -456,9 +337,9 @@ func (s *States) Of(r Row) (x SpanStates, known bool) {
 
 // Is reports whether [States.Of] returns the given span of the given trace for row r. If two traces overlap, both can
 // have the span.
-func (s *States) Is(r Row, trace int, span int32) bool {
-	j := s.joinedAt(r)
-	return j != nil && int(j.trace) == trace && j.span == span
+func (s *States) Is(r view.Row, trace int, span int32) bool {
+	j, joined := s.joined[r]
+	return joined && int(j.trace) == trace && j.span == span
 }
 
 // Problems returns an error for each execution trace that could not be read, or not to its end.
@@ -474,6 +355,23 @@ func (s *States) Problems() (all []error) {
 	return all
 }
 
+// Unknown returns the reason why the states of all spans are unknown, or why an execution trace was not read to its
+// end. It returns "" if there is neither problem.
+func (s *States) Unknown() string {
+	if problems := s.Problems(); len(problems) > 0 {
+		return errors.Join(problems...).Error()
+	}
+	switch {
+	case len(s.joined) > 0:
+		return ""
+	case len(s.traces) > 0:
+		return "the execution trace in the file has none of these spans"
+	case slices.ContainsFunc(columns.Of(s.v).Keys(), func(k columns.Key) bool { return k.Name == "wait.reason" }):
+		return "this is an execution trace without spans of OpenTelemetry: a wait is a row of its own, such as { name = mutex }"
+	}
+	return "the file has no execution trace, so it is not known what its spans did: record one with OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE=1"
+}
+
 // Joined returns the number of spans that were found in execution traces.
 func (s *States) Joined() int { return len(s.joined) }
 
@@ -481,37 +379,9 @@ func (s *States) Joined() int { return len(s.joined) }
 func (s *States) Traces() []ExecTrace { return s.traces }
 
 // Row returns the row of a span of a trace. It returns false if the view does not have the span.
-func (s *States) Row(trace int, span int32) (Row, bool) {
+func (s *States) Row(trace int, span int32) (view.Row, bool) {
 	if span < 0 || int(span) >= len(s.rows[trace]) {
 		return 0, false
 	}
 	return s.rows[trace][span], s.rows[trace][span] != 0
-}
-
-// An attributeSource reads an attribute of kind Bytes in pieces, so that the value need not be in memory as a
-// whole.
-type attributeSource struct {
-	a    *attributeReader
-	r    Row
-	skip int // the offset of the bytes in the value
-	size int64
-}
-
-func (s *attributeSource) ReadAt(p []byte, off int64) (n int, err error) {
-	if off >= s.size {
-		return 0, io.EOF
-	}
-	found := false
-	s.a.raw(s.r, func(b []byte) {
-		if int64(len(b)-s.skip) == s.size {
-			n, found = copy(p, b[int64(s.skip)+off:]), true
-		}
-	})
-	switch {
-	case !found:
-		return 0, errors.New("the entry cannot be read any more")
-	case n < len(p):
-		return n, io.EOF
-	}
-	return n, nil
 }
