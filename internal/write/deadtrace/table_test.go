@@ -21,17 +21,17 @@ type row struct {
 
 // table has a row for each state.
 var table = []row{
-	{stateLive, "a living process holds a lock on the stream or its journal", "nothing", Running, "TestLocks"},
-	{stateElsewhere, "the journal is in the memory of another machine or container, or another version of this module wrote it", "a start of the program does nothing. If the journal is out of reach, `entrace recover` finishes the stream without it at once, and a start does so a day later", Killed, "TestContainers"},
+	{stateLive, "a stream or a journal that a living process has locked", "nothing", Running, "TestLocks"},
+	{stateElsewhere, "a stream whose journal is in the memory of another machine or container, or was written by another version of this module", "a start of the program does nothing. If the journal is out of reach, `entrace recover` finishes the stream at once without the journal, and a start does so a day later", Killed, "TestContainers"},
 	{stateNoTrace, "a file that is not an IET, or an IET of another user", "nothing", Damaged, "TestFolderSweepLeftovers"},
-	{stateNotWritable, "a file with something to do, which this user may not change", "nothing; the error says why", Killed, "TestRecoverWithoutRights"},
-	{stateFinished, "a whole ET, or an IET that stays as it is", "an IET with the same entries beside the ET is removed", Ended, "TestCutAtEveryByte"},
-	{stateEmpty, "nothing was recorded", "the stream is removed, unless a user has named it", "", "TestCreateDropsEmpty"},
-	{stateWhole, "the recorder closed the stream", "if the trace was to become an ET, the ET is made", Ended, "TestKillDuringFinalize"},
-	{stateTorn, "the recorder died; the stream may end inside an entry, and there may be a journal", "the journal is appended to the whole entries, then the recovery mark, and the ET is made", Killed, "TestKillUnderLoad"},
-	{stateCorrupt, "bytes in the middle of the file are not entries, or an ET ends early", "the original is kept as `.broken`; the whole entries before the damage are finished like the stream of a dead recorder", Damaged, "TestKillDuringRecoveryOfCorrupt"},
-	{stateJournalAlone, "a journal without its stream", "a stream is made from the journal and finished like the stream of a dead recorder", Killed, "TestKillDuringRecoveryOfRotation"},
-	{stateLeftover, "a stream and an ET with the same entries", "the stream is removed", Ended, "TestKillDuringFinalize"},
+	{stateNotWritable, "a file that recovery would change, but this user may not", "nothing; the error says why", Killed, "TestRecoverWithoutRights"},
+	{stateFinished, "a complete ET, or an IET that is to stay an IET", "removes an IET with the same entries next to the ET", Ended, "TestCutAtEveryByte"},
+	{stateEmpty, "a stream without entries", "removes the stream, unless a user has named it", "", "TestCreateDropsEmpty"},
+	{stateWhole, "a stream that the recorder closed", "makes the ET, unless the trace is to stay an IET", Ended, "TestKillDuringFinalize"},
+	{stateTorn, "a stream whose recorder died; it may end inside an entry, and there may be a journal", "appends the journal and then the recovery mark to the complete entries, and makes the ET", Killed, "TestKillUnderLoad"},
+	{stateCorrupt, "a file with bytes in the middle that are not entries, or an ET that ends early", "keeps the original as `.broken`, and finishes the complete entries before the damage like the stream of a dead recorder", Damaged, "TestKillDuringRecoveryOfCorrupt"},
+	{stateJournalAlone, "a journal without its stream", "makes a stream from the journal, and finishes it like the stream of a dead recorder", Killed, "TestKillDuringRecoveryOfRotation"},
+	{stateLeftover, "a stream and an ET with the same entries", "removes the stream", Ended, "TestKillDuringFinalize"},
 }
 
 // TestTableIsInTheDocs checks that docs/durability.md has this table, and that its tests exist.
