@@ -34,16 +34,18 @@
 //
 //	variable                                  option                  default
 //	OTEL_TRACES_EXPORTER                      WithSpanExporter        entrace
-//	    where spans go: a list of entrace, none and names given with WithSpanExporter
+//	    where spans go: a list of entrace, none and names of exporters given with
+//	    WithSpanExporter
 //	OTEL_LOGS_EXPORTER                        WithLogExporter         entrace
-//	    where records of OpenTelemetry's log API go: a list of entrace, none and names given
-//	    with WithLogExporter. WithoutLogs turns the variable off
+//	    where records of OpenTelemetry's log API go: a list of entrace, none and names of
+//	    exporters given with WithLogExporter. With the option WithoutLogs, the variable has
+//	    no effect
 //	OTEL_EXPORTER_ENTRACE_MODE                WithMode                live
 //	    live: record spans when they start and end; batch: only when they have ended, in
 //	    batches
 //	OTEL_EXPORTER_ENTRACE_LEVEL               WithLogLevel            info; with a flight recorder debug
-//	    the lowest level of log records that are recorded: debug, info, warn, error, or one
-//	    with an offset, as info+2
+//	    the lowest level of log records that entrace records: debug, info, warn, error, or a
+//	    level with an offset, such as info+2
 //	OTEL_EXPORTER_ENTRACE_ENDPOINT            WithEndpoint            –
 //	    tcp://host:port, tls://host:port, unix:///path or host:port: the address of entrace
 //	    receive or ENTRACE, which gets a copy of all records. The default port is 6142
@@ -53,7 +55,8 @@
 //	    ring: a flight recorder, which writes a file when a trigger fires; stream: a flight
 //	    recorder that also writes everything to a file
 //	OTEL_EXPORTER_ENTRACE_CONTROL_CONFIG      WithControl             –
-//	    a YAML file instead of the CONTROL variables below; it is read again when it changes
+//	    a YAML file instead of the CONTROL variables below; the flight recorder reads it
+//	    again when it changes
 //	OTEL_EXPORTER_ENTRACE_CONTROL_DIR         WithControl             {service}-traces
 //	    the flight recorder's folder
 //	OTEL_EXPORTER_ENTRACE_CONTROL_RING_BYTES  WithControl             32MiB
@@ -63,29 +66,29 @@
 //	OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE  WithControl             0
 //	    1: also record Go's execution trace, which says what goroutines waited for
 //	OTEL_EXPORTER_ENTRACE_CONTROL_ON_ERROR    WithControl             30s
-//	    an ERROR record writes a file, at most once a minute. The file begins this much time
-//	    before the record; off: no file
+//	    a log record at level ERROR makes the flight recorder write a file, at most once a
+//	    minute. The file begins this much time before the record; off: no file
 //	OTEL_EXPORTER_ENTRACE_CONTROL_ON_SLOW     WithControl             off
-//	    a span that took longer than this writes a file
+//	    a span that took longer than this makes the flight recorder write a file
 //	OTEL_EXPORTER_ENTRACE_CONTROL_ON_HANG     WithControl             off
-//	    a span that is open for longer than this writes a file
+//	    a span that is open for longer than this makes the flight recorder write a file
 //	OTEL_EXPORTER_ENTRACE_CRASH_LABELS        –                       on
 //	    on: with a flight recorder, Setup adds tracebacklabels=1 to GODEBUG, so that the
 //	    text of a crash names the spans of goroutines. Child processes inherit GODEBUG.
 //	    Setup changes nothing if GODEBUG has tracebacklabels already, or if it is the
 //	    default, as in a module of Go 1.27. off: Setup never changes GODEBUG
 //	OTEL_EXPORTER_ENTRACE_RUN                 –                       –
-//	    set by entrace run for the command that it starts. If it is set, unknown names in
-//	    OTEL_TRACES_EXPORTER and OTEL_LOGS_EXPORTER are not reported, because SDKs of other
-//	    languages may know them
+//	    entrace run sets this variable for the command that it starts. Setup then does not
+//	    report unknown names in OTEL_TRACES_EXPORTER and OTEL_LOGS_EXPORTER, because SDKs of
+//	    other languages may know them
 //	OTEL_SDK_DISABLED                         –                       false
-//	    true: nothing is recorded, but the propagators work
+//	    true: entrace records nothing, but the propagators work
 //	OTEL_PROPAGATORS                          –                       tracecontext,baggage
 //	    how spans reach other services: a list of these two, or none
 //	OTEL_TRACES_SAMPLER                       WithSampler             parentbased_always_on
-//	    a sampler of OpenTelemetry's SDK; a flight recorder records all spans
+//	    a sampler of OpenTelemetry's SDK; a flight recorder records all spans nevertheless
 //	OTEL_TRACES_SAMPLER_ARG                   WithSampler             –
-//	    the sampler's number, as 0.1
+//	    the argument of the sampler, such as 0.1
 //
 // A size without a unit is in bytes; 10MB and 64MiB have a unit. A time without a unit is in
 // milliseconds; 5s and 1m30s have a unit. An unknown variable that begins with

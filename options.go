@@ -24,19 +24,19 @@ import (
 // The variables. The comment of each variable is its row in docs/environment.md and in the package comment:
 // option in the code | default | meaning.
 const (
-	// WithSpanExporter | `entrace` | where spans go: a list of `entrace`, `none` and names given with
+	// WithSpanExporter | `entrace` | where spans go: a list of `entrace`, `none` and names of exporters given with
 	// `WithSpanExporter`.
 	envTracesExporter = "OTEL_TRACES_EXPORTER"
 
 	// WithLogExporter | `entrace` | where records of OpenTelemetry's log API go: a list of `entrace`, `none` and
-	// names given with `WithLogExporter`. `WithoutLogs` turns the variable off.
+	// names of exporters given with `WithLogExporter`. With the option `WithoutLogs`, the variable has no effect.
 	envLogsExporter = "OTEL_LOGS_EXPORTER"
 
 	// WithMode | `live` | `live`: record spans when they start and end; `batch`: only when they have ended, in batches.
 	envMode = "OTEL_EXPORTER_ENTRACE_MODE"
 
-	// WithLogLevel | `info`; with a flight recorder `debug` | the lowest level of log records that are recorded: `debug`,
-	// `info`, `warn`, `error`, or one with an offset, as `info+2`.
+	// WithLogLevel | `info`; with a flight recorder `debug` | the lowest level of log records that entrace records:
+	// `debug`, `info`, `warn`, `error`, or a level with an offset, such as `info+2`.
 	envLevel = "OTEL_EXPORTER_ENTRACE_LEVEL"
 
 	// WithEndpoint | – | `tcp://host:port`, `tls://host:port`, `unix:///path` or `host:port`: the address of
@@ -50,7 +50,8 @@ const (
 	// that also writes everything to a file.
 	envControl = "OTEL_EXPORTER_ENTRACE_CONTROL"
 
-	// WithControl | – | a YAML file instead of the `CONTROL` variables below; it is read again when it changes.
+	// WithControl | – | a YAML file instead of the `CONTROL` variables below; the flight recorder reads it again when it
+	// changes.
 	envControlConfig = envControl + "_CONFIG"
 
 	// WithControl | `{service}-traces` | the flight recorder's folder.
@@ -65,14 +66,14 @@ const (
 	// WithControl | `0` | `1`: also record Go's execution trace, which says what goroutines waited for.
 	envExecTrace = envControl + "_EXEC_TRACE"
 
-	// WithControl | `30s` | an ERROR record writes a file, at most once a minute. The file begins this much time before the
-	// record; `off`: no file.
+	// WithControl | `30s` | a log record at level ERROR makes the flight recorder write a file, at most once a minute. The
+	// file begins this much time before the record; `off`: no file.
 	envOnError = envControl + "_ON_ERROR"
 
-	// WithControl | `off` | a span that took longer than this writes a file.
+	// WithControl | `off` | a span that took longer than this makes the flight recorder write a file.
 	envOnSlow = envControl + "_ON_SLOW"
 
-	// WithControl | `off` | a span that is open for longer than this writes a file.
+	// WithControl | `off` | a span that is open for longer than this makes the flight recorder write a file.
 	envOnHang = envControl + "_ON_HANG"
 
 	// – | `on` | `on`: with a flight recorder, Setup adds `tracebacklabels=1` to `GODEBUG`, so that the text of a
@@ -80,11 +81,11 @@ const (
 	// `tracebacklabels` already, or if it is the default, as in a module of Go 1.27. `off`: Setup never changes `GODEBUG`.
 	envCrashLabels = "OTEL_EXPORTER_ENTRACE_CRASH_LABELS"
 
-	// – | – | set by `entrace run` for the command that it starts. If it is set, unknown names in `OTEL_TRACES_EXPORTER` and
-	// `OTEL_LOGS_EXPORTER` are not reported, because SDKs of other languages may know them.
+	// – | – | `entrace run` sets this variable for the command that it starts. Setup then does not report unknown names in
+	// `OTEL_TRACES_EXPORTER` and `OTEL_LOGS_EXPORTER`, because SDKs of other languages may know them.
 	envRun = "OTEL_EXPORTER_ENTRACE_RUN"
 
-	// – | `false` | `true`: nothing is recorded, but the propagators work.
+	// – | `false` | `true`: entrace records nothing, but the propagators work.
 	envDisabled = "OTEL_SDK_DISABLED"
 
 	// – | `tracecontext,baggage` | how spans reach other services: a list of these two, or `none`.

@@ -63,10 +63,10 @@ func (s defaultSampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.Sam
 func (s defaultSampler) Description() string { return sampler{byDefault, s.c}.Description() }
 
 const (
-	// WithSampler | `parentbased_always_on` | a sampler of OpenTelemetry's SDK; a flight recorder records all spans.
+	// WithSampler | `parentbased_always_on` | a sampler of OpenTelemetry's SDK; a flight recorder records all spans nevertheless.
 	envSampler = "OTEL_TRACES_SAMPLER"
 
-	// WithSampler | – | the sampler's number, as `0.1`.
+	// WithSampler | – | the argument of the sampler, such as `0.1`.
 	envSamplerArg = "OTEL_TRACES_SAMPLER_ARG"
 )
 

@@ -23,39 +23,39 @@
 //	variable                                  option                  default
 //	OTEL_EXPORTER_ENTRACE_PATH                WithPath, WithRecorder  {service}-{pid}.et
 //	    the path or the file:// URL of the file, or of a folder (traces/), in which the file
-//	    has the default name. {service} is replaced by the name of the service, made safe
-//	    for a file name, {pid} by the process id, {time} by the UTC time. none or -: no
-//	    file. Then no record survives the process, and without an endpoint nothing is
-//	    recorded
+//	    gets the default name. entrace replaces {service} by the percent-encoded name of the
+//	    service, {pid} by the process id, and {time} by the UTC time of the start. none or
+//	    -: no file. Then no record survives the process, and without an endpoint, entrace
+//	    records nothing
 //	OTEL_EXPORTER_ENTRACE_FORMAT              Format                  by the extension, else et
 //	    et or iet: the format of the file after Shutdown
 //	OTEL_EXPORTER_ENTRACE_VERSION             Version                 1
 //	    1 or 2: the version of ENTRACE's file format
-//	OTEL_EXPORTER_ENTRACE_BUFFER_DIR          BufferDir               shared memory, or beside the file
-//	    the folder of the crash buffer, which keeps the newest records of a killed process
+//	OTEL_EXPORTER_ENTRACE_BUFFER_DIR          BufferDir               shared memory, or the folder of the file
+//	    the folder of the crash buffer, which has the newest records of a killed process
 //	OTEL_EXPORTER_ENTRACE_DURABILITY          Durability              process
 //	    which failures a record survives once the recording call has returned: process,
 //	    writethrough, power (docs/durability.md)
 //	OTEL_EXPORTER_ENTRACE_REDACT              Redact                  default
-//	    which secrets are replaced: default, off, or a file with a policy
+//	    which secrets entrace replaces: default, off, or a file with a policy
 //	    (docs/redaction.md)
 //	OTEL_EXPORTER_ENTRACE_WAITING_SPANS       MaxWaitingSpans         16384
-//	    how many spans may wait until their parents are recorded
+//	    the maximum number of spans that wait for their parents
 //	OTEL_EXPORTER_ENTRACE_WAITING_BYTES       MaxWaitingBytes         64MiB
 //	    the maximum size of the waiting spans
 //	OTEL_EXPORTER_ENTRACE_WAITING_AGE         MaxWaitingAge           60s
-//	    the maximum time that a span waits
+//	    the maximum time that a span waits for its parent
 //	OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE       MaxFileSize             256MiB
-//	    a new file begins when a file has this size; 0: no limit
+//	    the recorder begins a new file when a file reaches this size; 0: no limit
 //	OTEL_EXPORTER_ENTRACE_MAX_AGE             MaxFileAge              0
-//	    a new file begins when a file has this age; 0: no limit
+//	    the recorder begins a new file when a file reaches this age; 0: no limit
 //	OTEL_EXPORTER_ENTRACE_KEEP                KeepFiles               50
-//	    when a new file begins, the oldest finished files of the service in the folder are
-//	    removed until this number is left; the new file does not count. A line on stderr
-//	    says so. 0: no limit
+//	    when the recorder begins a new file, it removes the oldest finished files of the
+//	    service in the folder until this number is left; the new file does not count. A line
+//	    on stderr names the removed files. 0: no limit
 //	OTEL_EXPORTER_ENTRACE_KEEP_BYTES          KeepBytes               2GiB
-//	    when a new file begins, the oldest finished files are removed until the rest have at
-//	    most this size in all; 0: no limit
+//	    when the recorder begins a new file, it removes the oldest finished files until the
+//	    total size of the rest is at most this size; 0: no limit
 //
 // OTEL_EXPORTER_ENTRACE_MODE, _ENDPOINT and _CONTROL are for entrace.Setup. If one of them has no
 // effect, because the program does not call Setup, a message on stderr says so.

@@ -43,28 +43,28 @@ func (s *Settings) variables() []variable {
 	o := &s.Recording
 	list := []variable{
 		// WithPath, WithRecorder | `{service}-{pid}.et` | the path or the `file://` URL of the file, or of a folder
-		// (`traces/`), in which the file has the default name. `{service}` is replaced by the name of the service, made safe
-		// for a file name, `{pid}` by the process id, `{time}` by the UTC time. `none` or `-`: no file. Then no record
-		// survives the process, and without an endpoint nothing is recorded.
+		// (`traces/`), in which the file gets the default name. entrace replaces `{service}` by the percent-encoded name of
+		// the service, `{pid}` by the process id, and `{time}` by the UTC time of the start. `none` or `-`: no file. Then no
+		// record survives the process, and without an endpoint, entrace records nothing.
 		set(envPath, &s.Path, parsePath, defaultPath),
 		// Format | by the extension, else `et` | `et` or `iet`: the format of the file after Shutdown.
 		set("OTEL_EXPORTER_ENTRACE_FORMAT", &o.Format, parseFormat),
 		// Version | `1` | `1` or `2`: the version of ENTRACE's file format.
 		set("OTEL_EXPORTER_ENTRACE_VERSION", &o.Version, format.ParseVersion),
-		// BufferDir | shared memory, or beside the file | the folder of the crash buffer, which keeps the newest records of a
-		// killed process.
+		// BufferDir | shared memory, or the folder of the file | the folder of the crash buffer, which has the newest records
+		// of a killed process.
 		set("OTEL_EXPORTER_ENTRACE_BUFFER_DIR", &o.BufferDir, env.Text),
 		// Durability | `process` | which failures a record survives once the recording call has returned: `process`,
 		// `writethrough`, `power` ([durability.md](durability.md)).
 		set("OTEL_EXPORTER_ENTRACE_DURABILITY", &o.Durability, recorder.ParseDurability),
-		// Redact | `default` | which secrets are replaced: `default`, `off`, or a file with a policy
+		// Redact | `default` | which secrets entrace replaces: `default`, `off`, or a file with a policy
 		// ([redaction.md](redaction.md)).
 		set(envRedact, &o.Redact, s.openPolicy),
-		// MaxWaitingSpans | `16384` | how many spans may wait until their parents are recorded.
+		// MaxWaitingSpans | `16384` | the maximum number of spans that wait for their parents.
 		set("OTEL_EXPORTER_ENTRACE_WAITING_SPANS", &o.MaxWaitingSpans, env.Number),
 		// MaxWaitingBytes | `64MiB` | the maximum size of the waiting spans.
 		set("OTEL_EXPORTER_ENTRACE_WAITING_BYTES", &o.MaxWaitingBytes, env.Bytes),
-		// MaxWaitingAge | `60s` | the maximum time that a span waits.
+		// MaxWaitingAge | `60s` | the maximum time that a span waits for its parent.
 		set("OTEL_EXPORTER_ENTRACE_WAITING_AGE", &o.MaxWaitingAge, env.Duration),
 	}
 	if o.MaxFileSize != 0 || o.MaxFileAge != 0 || o.KeepFiles != 0 {
@@ -72,15 +72,16 @@ func (s *Settings) variables() []variable {
 	}
 	return append(
 		list,
-		// MaxFileSize | `256MiB` | a new file begins when a file has this size; `0`: no limit.
+		// MaxFileSize | `256MiB` | the recorder begins a new file when a file reaches this size; `0`: no limit.
 		set("OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE", &o.MaxFileSize, env.Bytes, defaultMaxFileSize),
-		// MaxFileAge | `0` | a new file begins when a file has this age; `0`: no limit.
+		// MaxFileAge | `0` | the recorder begins a new file when a file reaches this age; `0`: no limit.
 		set("OTEL_EXPORTER_ENTRACE_MAX_AGE", &o.MaxFileAge, env.Duration),
-		// KeepFiles | `50` | when a new file begins, the oldest finished files of the service in the folder are removed until
-		// this number is left; the new file does not count. A line on stderr says so. `0`: no limit.
+		// KeepFiles | `50` | when the recorder begins a new file, it removes the oldest finished files of the service in the
+		// folder until this number is left; the new file does not count. A line on stderr names the removed files. `0`: no
+		// limit.
 		set("OTEL_EXPORTER_ENTRACE_KEEP", &o.KeepFiles, env.Number, retain.DefaultFiles),
-		// KeepBytes | `2GiB` | when a new file begins, the oldest finished files are removed until the rest have at most this
-		// size in all; `0`: no limit.
+		// KeepBytes | `2GiB` | when the recorder begins a new file, it removes the oldest finished files until the total size
+		// of the rest is at most this size; `0`: no limit.
 		set("OTEL_EXPORTER_ENTRACE_KEEP_BYTES", &o.KeepBytes, env.Bytes, retain.DefaultBytes),
 	)
 }
