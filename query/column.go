@@ -83,7 +83,7 @@ var fieldsOfRows = []*definition{
 	},
 	{
 		names: "service", kind: kindString,
-		value: "the resource's `service.name`; if it has none, the text (message) of the resource's entry in the file",
+		value: "the resource's `service.name`; if it has none, the message of the resource's entry in the file",
 		resource: func(v *view.View, r view.Row) Value {
 			if s := v.Service(r); s != "" {
 				return stringValue(s)
@@ -92,7 +92,7 @@ var fieldsOfRows = []*definition{
 		},
 	},
 	{
-		names: "start log:time", kind: kindTime, value: "the time of the beginning, as in `start > \"2026-11-22T15:04:05Z\"`",
+		names: "start log:time", kind: kindTime, value: "the time at which the row began, as in `start > \"2026-11-22T15:04:05Z\"`",
 		number: func(b *columns.Block) []int64 { return b.Start }, none: columns.NoTime,
 		row: func(e *env) Value {
 			if n, ok := e.m.v.Start(e.row); ok {
@@ -132,7 +132,7 @@ var fieldsOfRows = []*definition{
 		flags: func(f view.Flags) Value { return enumValue(kindRole, uint8(f.Role())) },
 	},
 	{
-		names: "trace:id", kind: kindString, idSize: 32, value: "of the whole trace: id, duration, name and service of the root span",
+		names: "trace:id", kind: kindString, idSize: 32, value: "the id and the duration of the whole trace; the name and the service of its root span",
 		row: func(e *env) Value {
 			id := e.m.v.TraceID(e.row)
 			if id == [16]byte{} {
@@ -223,7 +223,7 @@ var fieldsOfSpans = []*definition{
 			return durationOr(int64(d), ok)
 		},
 	},
-	stateField("span:running", "how long the span's goroutine was in this state, if the file has an execution trace ([waiting.md](waiting.md)), else nil",
+	stateField("span:running", "how long the span's goroutine was in this state; nil if the file has no execution trace ([waiting.md](waiting.md))",
 		gotrace.Running),
 	stateField("span:runnable", "", gotrace.Runnable),
 	stateField("span:syscall", "", gotrace.Syscall),
@@ -234,11 +234,11 @@ var fieldsOfSpans = []*definition{
 	stateField("span:select", "", gotrace.Select),
 	stateField("span:net", "", gotrace.Net),
 	stateField("span:sleep", "", gotrace.Sleep),
-	stateField("span:blocked", "the sum of the fields from `span:mutex` to `span:sleep` and of waits of other kinds",
+	stateField("span:blocked", "the sum of the fields from `span:mutex` to `span:sleep`, plus waits of other kinds",
 		gotrace.Mutex, gotrace.Sync, gotrace.Chan, gotrace.Select, gotrace.Net, gotrace.Sleep, gotrace.Other),
 	{
 		names: "span:states", kind: kindString, needs: (*machine).findStates,
-		value: "how the span was found in the execution trace: `marked` `matched` `none`",
+		value: "how entrace found the span in the execution trace: `marked` `matched` `none`",
 		row: func(e *env) Value {
 			x, _ := e.m.states.Of(e.row)
 			return stringValue(x.Join.String())
@@ -265,7 +265,7 @@ var fieldsOfSpans = []*definition{
 	},
 	{
 		names: "kind span:kind", kind: kindSpanKind,
-		value: "`unspecified` `internal` `server` `client` `producer` `consumer`. `kind = log`, and other roles that are no kinds, mean `entry:role = log`",
+		value: "`unspecified` `internal` `server` `client` `producer` `consumer`. `kind = log` means `entry:role = log`; the same holds for other roles that are not kinds of spans",
 		flags: func(f view.Flags) Value { return enumValue(kindSpanKind, columns.Kind(uint16(f))) },
 	},
 	{
