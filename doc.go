@@ -1,5 +1,5 @@
 // Package entrace is the package to start with. [Setup] records the OpenTelemetry spans of a
-// program and its log records, from log/slog and from OpenTelemetry, into one file. Environment
+// program, and its log records from log/slog and from OpenTelemetry, into one file. Environment
 // variables configure Setup.
 //
 //	p, err := entrace.Setup(ctx, entrace.WithSlogDefault())
@@ -12,23 +12,23 @@
 //
 // # Packages
 //
-//   - recorder writes entries of many goroutines to a file that survives a kill; format reads
-//     and writes the formats of that file.
+//   - recorder writes the entries of many goroutines to a file that survives a kill; format reads
+//     and writes the file formats.
 //   - exporter records OpenTelemetry spans and log records, slogadapter records of log/slog. Both
 //     write through recorder.Batch, as an adapter of your own would.
 //   - control is a flight recorder: it decides when recorded data becomes a trace.
 //   - remote sends and receives traces over the network.
-//   - view shows files as spans, log records and a tree; query runs queries on a view.
+//   - view presents files as a tree of spans and log records; query runs queries on a view.
 //   - convert opens, joins and translates traces; it has a subpackage for each foreign format.
-//   - viewer is a page that shows traces in a browser; cmd/entrace is the command for all of these
-//     tasks.
+//   - viewer serves a page that shows traces in a browser; cmd/entrace is a command for all of
+//     these tasks.
 //
 // ARCHITECTURE.md follows a record from the call to the file and back.
 //
 // # Environment
 //
-// An option beats the environment, and the environment beats the default. An empty variable counts
-// as unset. A value that is not understood is reported on the console with its text and ignored.
+// An option overrides the environment, and the environment overrides the default. An empty variable
+// counts as unset. Setup reports an invalid value with its text on the console, and ignores it.
 // docs/environment.md has all variables on one page. Setup reads the variables about the file,
 // which are in the table of package exporter, and these:
 //
@@ -91,30 +91,33 @@
 //	    the argument of the sampler, such as 0.1
 //
 // A size without a unit is in bytes; 10MB and 64MiB have a unit. A time without a unit is in
-// milliseconds; 5s and 1m30s have a unit. An unknown variable that begins with
-// OTEL_EXPORTER_ENTRACE_ is reported.
+// milliseconds; 5s and 1m30s have a unit. Setup reports unknown variables that begin with
+// OTEL_EXPORTER_ENTRACE_.
 //
-// A flight recorder (package control) also records spans that are not sampled. Of the variables
-// about the file, only VERSION, BUFFER_DIR and REDACT have an effect on it. CONTROL_CONFIG, whose
-// file package control/filesource describes, CONTROL_EXEC_TRACE, _ON_ERROR, _ON_SLOW and _ON_HANG
-// turn the flight recorder on if CONTROL is unset; see [control.Env].
+// A flight recorder (package control) also records spans that are not sampled. The names of
+// variables in this paragraph lack their prefix OTEL_EXPORTER_ENTRACE_. Of the variables about the
+// file, only VERSION, BUFFER_DIR and REDACT affect it. If CONTROL is unset, CONTROL_CONFIG,
+// CONTROL_EXEC_TRACE, CONTROL_ON_ERROR, CONTROL_ON_SLOW and CONTROL_ON_HANG turn the flight
+// recorder on; see [control.Env]. Package control/filesource describes the file that CONTROL_CONFIG
+// names.
 //
 // # The console
 //
 // After Setup, this module reports errors, such as a full disk, as warnings, and changes of files
 // as notices. Warnings and notices begin with "entrace: " and go to stderr, or to the handler that
-// was passed to [Pipeline.LogHandler]. They are never recorded. See [WithErrorHandler] and
-// [WithoutNotices].
+// the program passed to [Pipeline.LogHandler]. This module never records them. See
+// [WithErrorHandler] and [WithoutNotices].
 //
 // # The end of a program
 //
-// Shutdown finishes the file. A killed program leaves an unfinished file (IET) and a journal.
-// All commands can read these two files, and the next start of the same service, or
-// 'entrace recover', makes a finished file from them. SIGTERM, which docker stop and Kubernetes
-// send, kills a program that does not handle the signal. So use [WithSignals], or catch the signal,
-// for example with signal.NotifyContext, and call Shutdown. If a program dies of a panic, the trace
-// also contains the text that the runtime writes, because Setup calls debug.SetCrashOutput; see
-// [WithoutCrashText]. So a panic that runs a deferred Shutdown does not finish the file.
+// Shutdown finishes the file. A killed program leaves an unfinished file (IET) and a journal. All
+// commands can read these two files, and the next start of the same service, or 'entrace recover',
+// makes a finished file from them. SIGTERM, which docker stop and Kubernetes send, kills a program
+// that does not handle the signal. So use [WithSignals], or catch the signal, for example with
+// signal.NotifyContext, and call Shutdown. If a program dies of a panic, the trace also contains
+// the text that the runtime writes, because Setup calls debug.SetCrashOutput; see
+// [WithoutCrashText]. The runtime writes this text after deferred calls. So if a panic runs a
+// deferred Shutdown, Shutdown only flushes, and does not finish the file.
 //
 // OpenTelemetry's SDK itself reads OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
 // OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT and the other limits, and in mode batch OTEL_BSP_SCHEDULE_DELAY
