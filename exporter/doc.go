@@ -1,22 +1,23 @@
 // Package exporter records OpenTelemetry spans and log records with an ENTRACE recorder.
 //
-// [New] makes an ordinary span exporter, for a span processor of the SDK. [NewSpanProcessor] makes
-// a span processor that records live: a span is recorded when it starts, so that the file of a
-// killed process shows what the process was doing. [NewLogProcessor] records the log records of
-// OpenTelemetry's API, and of bridges to it, at once; [NewLogExporter] records them in batches.
-// Recorded data survives the process; see [recorder.Durability]. entrace.Setup makes all of these,
-// and an endpoint and a flight recorder if they are configured.
+// [New] returns an ordinary span exporter, for a span processor of the SDK. [NewSpanProcessor]
+// returns a span processor that records live: it records a span when the span starts, so that the
+// file of a killed process shows what the process was doing. [NewLogProcessor] returns a log
+// processor that immediately records the log records of OpenTelemetry's API, and of bridges to it;
+// the exporter of [NewLogExporter] records them in batches. Recorded data survives the process;
+// see [recorder.Durability]. entrace.Setup calls the functions that a program needs. It also
+// creates a sender to an endpoint and a flight recorder, if they are configured.
 //
 // All exporters and processors can share a [recorder.Recorder] with package slogadapter, so that
 // spans and log records are in one file, in one order. A program that logs with log/slog needs
-// only slogadapter: with slogadapter and a bridge, each record is recorded twice, and a warning on
-// stderr reports this.
+// only slogadapter. With slogadapter and a bridge, each record would be in the file twice, and a
+// warning on stderr reports this.
 //
 // # Environment
 //
-// An option beats the environment, and the environment beats the default. An empty variable
-// counts as unset. A value that is not understood is reported on stderr with its text and
-// ignored. In the table, options whose names do not begin with With are fields for
+// An option overrides the environment, and the environment overrides the default. An empty
+// variable counts as unset. This package reports an invalid value with its text on stderr, and
+// ignores it. In the table, options whose names do not begin with With are fields for
 // [WithRecorderOptions]. A size without a unit is in bytes; 64MiB has a unit. A time without a
 // unit is in milliseconds; 5m has a unit.
 //
@@ -57,14 +58,14 @@
 //	    when the recorder begins a new file, it removes the oldest finished files until the
 //	    total size of the rest is at most this size; 0: no limit
 //
-// OTEL_EXPORTER_ENTRACE_MODE, _ENDPOINT and _CONTROL are for entrace.Setup. If one of them has no
-// effect, because the program does not call Setup, a message on stderr says so.
+// OTEL_EXPORTER_ENTRACE_MODE, _ENDPOINT and _CONTROL are for entrace.Setup. If one of them is set
+// but the program does not call Setup, a message on stderr says that it has no effect.
 //
 // If another process of the same service was killed and left an unfinished file in the folder, the
 // recorder finishes that file in the background. It recognizes the files of the same service by
 // their names if the path template contains {service}, or neither {pid} nor {time}. Two processes
-// never write to one file. The second process adds its host, its process id and a random part to
-// the name, and reports this on stderr.
+// never write to the same file. If another process already writes to the file, the recorder adds
+// the host, the process id and a random part to the name, and reports this on stderr.
 //
 // # What becomes of a span
 //
@@ -107,26 +108,26 @@
 // and the span's attributes under their own names. An attribute NAME that is in the list above, or
 // begins with "otel." or "entrace.", is stored as otel.attr.NAME. Bools, integers, floats, strings
 // and byte slices keep their kind. A slice, a map or an empty value becomes JSON text, and the
-// attribute otel.json lists its name. If JSON cannot represent a slice or a map, it becomes
-// OTLP/JSON AnyValue text, and otel.anyvalue lists its name. A string that is not UTF-8 becomes
-// Bytes.
+// attribute otel.json lists the attribute's name. If JSON cannot represent a slice or a map, the
+// value becomes OTLP/JSON AnyValue text, and otel.anyvalue lists the attribute's name. A string
+// that is not UTF-8 becomes Bytes.
 //
 // The entry of an event has the attribute otel.event. The entry of a link has otel.link.trace_id,
 // otel.link.span_id, otel.link.trace_state and otel.link.flags. The entry of a resource has the
 // name "resource", and service.name as its message.
 //
-// If a span is recorded live, its entry has the data that is known at the start. The end of
-// the span is a child entry with the name "span end". This child has the span's span_id, duration
-// and status, and every attribute that is new or has changed. If the span's name has changed, the
-// message of the child is the new name. Package view merges the two entries.
+// If a span is recorded live, its entry has the data that is known at the start. The end of the
+// span is a child entry with the name "span end". This child has the span's span_id, duration and
+// status, and every attribute that was added or changed after the start. If the span's name has
+// changed, the message of the child is the new name. Package view merges the two entries.
 //
-// When a new file begins, open spans are written into this file again, with entrace.continued true.
-// The youngest spans are written at once, in at most a quarter of the file. Any other open span is
-// written, with its ids, name, kind and start, before the first entry that belongs to the span,
-// such as its end. Later entries of the span are children of the new entry. A view of the files
-// shows one span.
+// When a new file begins, the recorder writes open spans to this file again, with
+// entrace.continued true. It writes the youngest spans immediately, in at most a quarter of the
+// file. It writes any other open span, with its ids, name, kind and start, before the first entry
+// that belongs to the span, such as the span's end. Later entries of the span are children of the
+// new entry. A view of the files shows one span.
 //
-// Some data is lost: the number of children (the tree shows it), the parent's trace state, and
+// An entry does not have the number of children (the tree shows it), the parent's trace state, or
 // bytes of names and keys that are not UTF-8.
 //
 // # What becomes of a log record
