@@ -4,8 +4,9 @@
 //	console := slog.NewTextHandler(os.Stderr, nil)
 //	slog.SetDefault(slog.New(slog.NewMultiHandler(slogadapter.New(rec, nil), console)))
 //
-// The recorder is first in the list, so that no record is lost if the console blocks or panics.
-// entrace.Setup's LogHandler does the same. Without the console handler nothing would be printed.
+// The recorder's handler is first, so that no record is lost if the console blocks or panics. The
+// LogHandler of entrace.Setup has the same order. Without the console handler, the program would
+// print nothing.
 //
 // A record that is logged with the context of an OpenTelemetry span becomes a child of
 // that span. When the log call has returned, the record survives the death of the
@@ -25,10 +26,10 @@
 //	trace_id, span_id if the parent entry is not the span of the record
 //	trace_flags       U64, the flags of the span; absent: no span, or 1, which is sampled
 //
-// Attributes keep their order. Names of groups and keys are joined with dots; empty groups are left
-// out. If slogadapter, package exporter or the recorder uses a NAME itself, or if NAME begins with
-// "otel." or "entrace.", it is stored as otel.attr.NAME. If a key occurs twice, both attributes are
-// stored, the second under the name key#2.
+// Attributes keep their order. slogadapter joins names of groups and keys with dots, and omits
+// empty groups. If slogadapter, package exporter or the recorder uses a NAME itself, or if NAME
+// begins with "otel." or "entrace.", the attribute is stored as otel.attr.NAME. If a key occurs
+// twice, slogadapter stores both attributes, the second under the name key#2.
 //
 //	slog                            kind
 //	String                          String; Bytes if it is not UTF-8
@@ -48,16 +49,16 @@
 //	others                          String, the JSON; or the error of package json
 //	nil                             String null
 //
-// The attribute otel.json lists the attributes whose values are JSON texts. If a method of a value
+// The attribute otel.json lists the attributes whose values are JSON text. If a method of a value
 // panics, the value becomes "!PANIC: …" and the program continues. Groups and LogValuers are
-// recorded to a depth of 32. A record has at most 1,000 attributes and 1 MiB of text. A text that
-// is cut ends in "…". The entry of a record from which something was cut has the attribute
-// !TRUNCATED.
+// recorded to a depth of 32. A record has at most 1,000 attributes and 1 MiB of text. Truncated
+// text ends in "…". If something in a record was truncated, the entry has the attribute !TRUNCATED.
 //
 // The handler never calls slog, log or otel.Handle, because these may call the handler again.
-// Handle returns errors. slog ignores them, but the recorder counts them.
+// Handle returns errors; slog ignores them, but the recorder counts them.
 //
-// The data that all records of a call site share is encoded once, so that a record costs little
-// more than its values. Three things make a record slower: groups and LogValuers, values of kind
-// Any that are not errors, and ReplaceAttr. The Error method of a value may be called twice.
+// The handler encodes the data that all records of a call site share only once, so that a record
+// costs little more than its values. Three things make a record slower: groups and LogValuers,
+// values of kind Any that are not errors, and ReplaceAttr. The handler may call the Error method of
+// a value twice.
 package slogadapter
