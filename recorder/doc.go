@@ -1,20 +1,20 @@
-// Package recorder records a trace from many goroutines so that nothing is lost when the process is killed,
-// and finishes the files of killed processes.
+// Package recorder records a trace from many goroutines, in such a way that nothing is lost if the process is
+// killed. It also finishes the files of killed processes.
 //
 // # Writing
 //
-// [Create] opens a [Recorder]. It streams an IET file while the program runs and makes the ET file when it
-// is closed:
+// [Create] opens a [Recorder]. The recorder writes an IET file while the program runs, and the finished ET
+// file when it is closed:
 //
-//	rec, err := recorder.Create("app.et", nil) // streams app.iet
+//	rec, err := recorder.Create("app.et", nil) // writes app.iet
 //	…
 //	err = rec.Close(ctx) // leaves app.et
 //
 // When a recording call has returned, its record survives the death of the process. A tenth of a second
 // later, the record is in the file. See [Durability] for other choices. A recording can consist of several
 // files, see [Options]. OpenTelemetry spans reach a recorder through package exporter, log/slog records
-// through package slogadapter. A program writes entries of its own with [Recorder.Append]. Adapters for
-// other libraries use a [Batch].
+// through package slogadapter. A program can write its own entries with [Recorder.Append]. Adapters for other
+// libraries use a [Batch].
 //
 // # After a kill
 //
