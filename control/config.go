@@ -25,9 +25,9 @@ type Config struct {
 	// Dir is the folder of the traces. If it does not exist, it is created with the mode 0700. It cannot
 	// change while the process runs.
 	Dir  string // the folder of the traces
-	Keep Keep   // bounds of the traces in dir
+	Keep Keep   // limits for the traces in dir
 	// Ring configures the ring and the providers that always record.
-	Ring RingConfig // the records that are made all the time, in memory
+	Ring RingConfig // the memory to which records are always written
 	// Traces are the kinds of traces. A request becomes a trace of the first kind that matches.
 	Traces []TraceConfig // the kinds of traces: see control.TraceConfig
 }
@@ -80,27 +80,27 @@ const (
 type TraceConfig struct {
 	// Name is a part of the file name. It has at most 64 letters, digits, "-", "_" and ".".
 	Name string // a part of the file name
-	On   []On   // the requests that become this trace
+	On   []On   // the requests that become such a trace
 	// Mode is [ModeSnapshot] if empty.
 	Mode Mode // snapshot (default) or stream
 	// Window is how far back a snapshot goes. The default is 30 s.
-	Window time.Duration // of a snapshot; default 30s
+	Window time.Duration // how far back a snapshot goes; default 30s
 	// Scope selects the spans and log records of a snapshot. "all", the default, selects all spans and log records.
 	// "trace" selects only the spans and log records of the requesting OpenTelemetry trace. The records of other
 	// providers are always in the snapshot.
-	Scope string // of a snapshot: all (default) or trace
+	Scope string // the content of a snapshot: all (default) or trace
 	// Providers has the providers whose records are in the trace.
 	Providers Set // whose records are in the trace
 	// Every is the minimum time between two traces. PerHour is the maximum number of traces in an hour.
 	// OneIn means that one of OneIn requests becomes a trace. Zero means no limit. Manual requests are not
 	// limited.
-	Every   time.Duration // between two traces; default 0: no limit
-	PerHour int           // default 0: no limit
-	OneIn   int           // default 0: no limit
+	Every   time.Duration // the minimum between two traces; default 0: no limit
+	PerHour int           // the maximum of traces in an hour; default 0: no limit
+	OneIn   int           // one in this number of requests becomes a trace; default 0: no limit
 	// A stream ends after Timeout, or when its entries reach MaxBytes. The defaults are 30 s and no limit. A
 	// stream that was requested manually has no timeout unless the request has one.
-	Timeout  time.Duration // of a stream; default 30s
-	MaxBytes int64         // of a stream; default 0: no bound
+	Timeout  time.Duration // after which a stream ends; default 30s
+	MaxBytes int64         // at which a stream ends; default 0: no bound
 	KeepIf   *KeepIf       // whether a stream is kept after its end; default: kept
 	// Params are the parameters of the providers. Their keys are PROVIDER.NAME.
 	Params map[string]string // of the providers
@@ -131,14 +131,14 @@ type On struct {
 	Trigger Trigger // api, signal, http, log, span, watchdog, panic, start, exit
 	// Key is a pattern for the key of the request, in which "*" matches any text. An empty pattern matches every
 	// key.
-	Key   string     // a pattern, in which "*" is any text
+	Key   string     // a pattern, in which "*" matches any text
 	Level slog.Level // the lowest level of a log record, for log
 	// LongerThan is the minimum time that a span took or has been open.
 	LongerThan time.Duration // for span and watchdog
 	// Count means that only every Count-th matching request counts as a match, if the last Count matching requests
 	// were made within the time Within. Zero means every request. If Within is zero, there is no time limit.
-	Count  int           // only after so many requests
-	Within time.Duration // within that time
+	Count  int           // only every count-th request
+	Within time.Duration // for count: the last count requests must be within this time
 }
 
 // KeepIf decides whether a stream that has ended is kept. It has three conditions. An empty condition is met.
@@ -151,16 +151,16 @@ type On struct {
 // kept; if Longest is empty, all traces are kept. If a condition is not met, one in Else traces is kept, or no trace
 // if Else is 0.
 type KeepIf struct {
-	Longest []KeepLongest // bounds: the highest one that the longest span exceeds decides
-	Any     []string      // of "name=value": the trace has one of them
-	All     []string      // of "name=value": the trace has each of them
-	Else    int           // one in so many of the other streams; default 0: none is kept
+	Longest []KeepLongest // bounds; the highest one that the longest span exceeds applies
+	Any     []string      // of "name=value"; the trace must have at least one of them
+	All     []string      // of "name=value"; the trace must have all of them
+	Else    int           // one in this number of the other streams is kept; default 0: none
 }
 
 // A KeepLongest keeps one in OneIn of the traces with a span longer than LongerThan.
 type KeepLongest struct {
 	LongerThan time.Duration // of the longest span
-	OneIn      int           // 0 or 1: all traces are kept
+	OneIn      int           // one in this number of traces is kept; 0 or 1: all
 }
 
 // minRingBytes is the minimum size of a ring.

@@ -1,5 +1,5 @@
-// Package filesource reads the configuration of a [control.Control] from a YAML file and reads it again
-// when the file changes.
+// Package filesource reads the configuration of a [control.Control] from a YAML file, and reads the file again when
+// it changes.
 //
 // # The file
 //
@@ -49,40 +49,40 @@
 //
 //	id              text       the configuration's name; default: sha256: and 12 hexadecimal digits of the file's hash
 //	dir             text       the folder of the traces
-//	keep                       bounds of the traces in dir
+//	keep                       limits for the traces in dir
 //	  files         number     default 50; 0: no bound
 //	  bytes         size       default 2GiB; 0: no bound
 //	  age           duration   default 0: no bound
-//	ring                       the records that are made all the time, in memory
+//	ring                       the memory to which records are always written
 //	  bytes         size       default 32MiB; 0: no ring
 //	  persist       bool       default true: the ring survives a crash
 //	  always        providers  default [spans, logs, runtime.metrics, gc]
 //	  params        params     of the providers
 //	traces          list       the kinds of traces: see control.TraceConfig
 //	  name          text       a part of the file name
-//	  on            list       the requests that become this trace
+//	  on            list       the requests that become such a trace
 //	    trigger     text       api, signal, http, log, span, watchdog, panic, start, exit
-//	    key         text       a pattern, in which "*" is any text
+//	    key         text       a pattern, in which "*" matches any text
 //	    level       level      the lowest level of a log record, for log
 //	    longer_than duration   for span and watchdog
-//	    count       number     only after so many requests
-//	    within      duration   within that time
+//	    count       number     only every count-th request
+//	    within      duration   for count: the last count requests must be within this time
 //	  mode          text       snapshot (default) or stream
-//	  window        duration   of a snapshot; default 30s
-//	  scope         text       of a snapshot: all (default) or trace
+//	  window        duration   how far back a snapshot goes; default 30s
+//	  scope         text       the content of a snapshot: all (default) or trace
 //	  providers     providers  whose records are in the trace
-//	  every         duration   between two traces; default 0: no limit
-//	  per_hour      number     default 0: no limit
-//	  one_in        number     default 0: no limit
-//	  timeout       duration   of a stream; default 30s
-//	  max_bytes     size       of a stream; default 0: no bound
+//	  every         duration   the minimum between two traces; default 0: no limit
+//	  per_hour      number     the maximum of traces in an hour; default 0: no limit
+//	  one_in        number     one in this number of requests becomes a trace; default 0: no limit
+//	  timeout       duration   after which a stream ends; default 30s
+//	  max_bytes     size       at which a stream ends; default 0: no bound
 //	  keep_if                  whether a stream is kept after its end; default: kept
-//	    longest     list       bounds: the highest one that the longest span exceeds decides
+//	    longest     list       bounds; the highest one that the longest span exceeds applies
 //	      longer_than duration   of the longest span
-//	      one_in    number     0 or 1: all traces are kept
-//	    any         list       of "name=value": the trace has one of them
-//	    all         list       of "name=value": the trace has each of them
-//	    else        number     one in so many of the other streams; default 0: none is kept
+//	      one_in    number     one in this number of traces is kept; 0 or 1: all
+//	    any         list       of "name=value"; the trace must have at least one of them
+//	    all         list       of "name=value"; the trace must have all of them
+//	    else        number     one in this number of the other streams is kept; default 0: none
 //	  params        params     of the providers
 //
 // The kinds of values:
@@ -100,14 +100,13 @@
 //
 // The known signals depend on the operating system: SIGUSR1 is unknown on Windows.
 //
-// YAML's tags and merge keys (<<) are not supported. Anchors and aliases can be used. A file can have at most 20,000
-// keys and values; each use of an alias counts with all keys and values of its target. The file must have one
-// document of at most 256 KiB and a nesting depth of at most 64. An empty file is an error; a file without traces is
-// valid.
+// YAML's tags and merge keys (<<) are not supported; anchors and aliases are. A file can have at most 20,000 keys and
+// values; each use of an alias counts with all keys and values of its target. The file must contain one document of
+// at most 256 KiB, with a nesting depth of at most 64. An empty file is an error; a file without traces is valid.
 //
 // # Changes
 //
-// A watched source reads the file every two seconds. It reports a change when two reads in a row are equal. So it
+// A watched source reads the file every two seconds. It reports a change when two consecutive reads are equal. So it
 // finds changes on any file system, even if the file is replaced through links, as Kubernetes replaces mounted config
-// maps. An invalid file is reported once, and the previous configuration remains.
+// maps. The source reports an invalid file once, and the previous configuration stays in use.
 package filesource
