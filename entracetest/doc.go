@@ -11,25 +11,26 @@
 //		tr.AtMost(`{ name = "SELECT" }`, 2)
 //	}
 //
-// Queries are written in the language of package query. They search everything that was recorded so far, including
-// spans that have not ended.
+// Queries use the language of package query. They search everything that was recorded so far, including spans that
+// have not ended.
 //
 // # When a test fails
 //
-// If a test fails, its log contains the tree of its spans and log records, and the command that shows the trace:
+// If a test fails, the test's log contains the tree of its spans and log records, and the command that shows the
+// trace:
 //
 //	entrace view /tmp/entrace-TestCheckout-1872.iet
 //
-// The file is in t.ArtifactDir() if go test has the flag -artifacts. Otherwise it is in the folder that
-// ENTRACE_TEST_DIR names, or else in os.TempDir(). The file is not removed. The test has the file name as attribute
-// entrace.trace, which go test -json prints.
+// If go test has the flag -artifacts, the file is in t.ArtifactDir(). Without this flag, it is in the folder that
+// ENTRACE_TEST_DIR names, or else in os.TempDir(). Nothing removes the file. The file name is the value of the test's
+// attribute entrace.trace, which go test -json prints.
 //
 // # What it costs and needs
 //
-// A [Trace] has no goroutine, no timer and no file until the test fails, so it works within
-// testing/synctest and with leak detectors. Each call records under a lock. A Trace is safe for concurrent
-// use. Each parallel test has its own Trace.
+// A [Trace] has no goroutine and no timer, and no file until the test fails, so it works within testing/synctest and
+// with leak detectors. A Trace is safe for concurrent use, because each call records under a lock. Each parallel test
+// has its own Trace.
 //
-// Values that the default policy of package redact considers secrets are recorded as [redacted], as in a
-// service's recorder. [WithRedact] changes the policy.
+// As in a service, a Trace records "[redacted]" in place of values that the default policy of package redact
+// considers secrets. [WithRedact] changes the policy.
 package entracetest
