@@ -1,12 +1,12 @@
-// Package redact decides which values of a trace are secrets, and replaces them by "[redacted]". A
-// recorder applies a [Policy] before a value reaches its journal, so that no secret is written to a
-// disk or sent.
+// Package redact decides which values of a trace are secrets, and replaces them with "[redacted]". A recorder
+// applies a [Policy] before a value reaches the recorder's journal, so that it neither writes a secret to a disk
+// nor sends one.
 //
 // # What the default policy replaces
 //
-// The default policy replaces the value of an attribute if the words of the attribute's key name a secret. A
-// word ends at every byte that is not a letter or digit, and where the case changes; digits at the end of a
-// word do not count. The names of groups, and of members of JSON objects, are parts of the key:
+// The default policy replaces the value of an attribute if the words of the attribute's key name a secret. A word
+// ends at every byte that is not a letter or digit, and where the case changes. Digits at the end of a word are
+// ignored. The names of groups, and of members of JSON objects, are parts of the key:
 //
 //	words                                                              keys, for example
 //	password, passwd, also at the end of a word; passphrase, pwd, …    db.password, PGPASSWORD
@@ -19,18 +19,18 @@
 //	mfa_code, seed_phrase and the like, without a dot between the words
 //	pass between dots and after auth, user, db, database, smtp, and the like  DB_PASS
 //
-// Some keys have one of these words and are harmless nevertheless:
+// Some keys contain one of these words, but are harmless:
 //
 //	a word after it says something about the secret    token.count, secret.name, passwordHashAlgorithm, ssh_key_fingerprint
 //	a word before it asks for the secret               has_password, is_token_valid, forgot_password_link
 //	a word before token gives it another meaning       page.token, lexer.token, eos_token, erc20.token, fencing_token
 //	a word before pass, bearer or mnemonic does        test.pass, standard_bearer, opcode.mnemonic
 //
-// The policy replaces texts, bytes, lists and maps, but never numbers, booleans and words such as "none". In a
-// connection string, it replaces only the secrets that it finds there.
+// The policy replaces strings, bytes, lists and maps, but never numbers, booleans or words such as "none". In a
+// connection string, it replaces only the secrets.
 //
-// The default policy also replaces parts of any text: values, messages, names, status descriptions.
-// Replacements are counted under the name of the rule.
+// The default policy also replaces secrets within any text: values, messages, names, status descriptions. Recorders
+// count replacements by the name of the rule.
 //
 //	rule         what it replaces
 //	parameter    a value with the name of a secret: name=value, name%3Dvalue, "name" => value, -name value,
@@ -61,8 +61,8 @@
 // # What the default policy does not replace
 //
 // The policy does not find a secret without a known key, prefix or form: for example a password alone in a message,
-// "password is x", INSERT … VALUES ('x'), or Base64 behind a name. In texts, it keeps a value that is a word in
-// capitals, as in "--password PASSWORD", or the path of a file. It keeps personal data: names, addresses, card
-// numbers. It keeps the names of files, functions and packages. The Go runtime itself writes the text of a panic to a
-// file; a secret in this text is replaced only when the text is added to the trace.
+// "password is x", INSERT … VALUES ('x'), or Base64 after a name. Within text, it does not replace a value that is
+// a word in capitals, as in "--password PASSWORD", or the path of a file. It does not replace personal data (names,
+// addresses, card numbers), or the names of files, functions and packages. The Go runtime itself writes the text of
+// a panic to a file; the policy replaces a secret in this text only when the text is added to the trace.
 package redact
