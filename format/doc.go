@@ -1,6 +1,6 @@
-// Package format reads, writes and checks traces in the two file formats of ENTRACE, a Rust project; its API may
-// change until v0.2. An IET is a stream that is easy to append to. An ET has a table of offsets and the tree in front
-// of the same bytes, and is made for memory mapping.
+// Package format reads, writes and checks traces in the two file formats of ENTRACE, a Rust project. The package's
+// API may change until v0.2. An IET is a stream to which a program can easily append. An ET has a table of offsets
+// and the tree in front of the same bytes, and is designed for memory mapping.
 //
 // # Writing
 //
@@ -9,13 +9,12 @@
 //
 // # Reading
 //
-//   - [Open] gives random access to a finished or growing file: entries by id, children, parents, single
-//     attributes. Package view adds the logical view, in which a span looks the same in whatever way it was
-//     recorded.
+//   - [Open] gives random access to a finished or growing file: entries by id, children, parents, single attributes.
+//     Package view adds the logical view, in which a span looks the same no matter how it was recorded.
 //   - [NewReader] reads entries in order from any stream, for example a pipe.
 //   - [Follow] reads a file that is still growing.
-//   - [File.Report] says how many entries of a damaged file are whole and why they end.
-//     [File.Verify] lists every fault. Package recorder's Recover saves the whole entries.
+//   - [File.Report] says how many entries of a damaged file are complete, and why they end. [File.Verify] lists every
+//     fault. Package recorder's Recover saves the complete entries.
 //
 // If a program is killed, the entries that it had not yet written to its file are in its
 // journal. Package recorder's Open reads both.
@@ -71,9 +70,9 @@
 //	PoolEntry { children []u32 }
 //
 // Writers write the shortest form of a number; readers accept longer ones. The entries have no framing and no
-// checksum. If the writer died, a file may stop within an entry: decoders never return a part of an entry. If a
-// file ends with zero bytes, they are the result of a crash. Decoders return no entries from these bytes, although
-// ten zero bytes are a valid encoding of an entry.
+// checksum. If the writer died, a file may end within an entry. Decoders never return a part of an entry. If a file
+// ends with zero bytes, they are the result of a crash. Decoders return no entries from these bytes, although ten
+// zero bytes are a valid encoding of an entry.
 //
 // The layout follows ENTRACE's own description and its published crate entrace_core: release 0.1.3 reads and
 // writes version 1, release 0.2.0 version 2.
