@@ -1,5 +1,5 @@
-// Package query selects rows of a view and computes tables from them; its API may change until v0.2. Queries are
-// written in the language that docs/query.md describes. It resembles TraceQL, but works on whole files.
+// Package query selects rows of a view and computes tables from them. The package's API may change until v0.2.
+// docs/query.md describes the language of queries. It resembles TraceQL, but works on whole files.
 //
 //	q, err := query.Parse(`{ name = "GET /cart" } >> { span:failed }`)
 //	…
