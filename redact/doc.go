@@ -36,14 +36,14 @@
 //	parameter    a value with the name of a secret: name=value, name%3Dvalue, "name" => value, -name value,
 //	             --name value, <name>value</name>, and {name:value} and [name:[value]], as %v prints structs,
 //	             maps and headers;
-//	             with a digit and at least eight bytes also in name = value, name: "value", "name", "value",
-//	             password value, API_KEY value, and, at the end of a line or in the lines below, name: value;
-//	             the values of session, sid, auth, JSESSIONID and PHPSESSID, if they are that long;
-//	             code= beside state= in a URL;
+//	             a value with a digit and at least eight bytes also in name = value, name: "value",
+//	             "name", "value", password value, API_KEY value, and, at the end of a line or in the
+//	             lines below, name: value; such a value also of session, sid, auth, JSESSIONID and
+//	             PHPSESSID, and of code= next to state= in a URL;
 //	             the value of a pair such as name="password" value="x", or of <entry key="password">;
 //	             -p of sshpass, docker login, mysql and the like;
 //	             in SQL PASSWORD 'value' and IDENTIFIED BY 'value';
-//	             signatures in signed URLs; a whole text that is Base64 and contains a secret
+//	             signatures in signed URLs; text that is entirely Base64 and contains a secret
 //	key          the value of a member of a JSON text, if the member has the name of a secret, or is the auth of
 //	             Docker. The JSON text may be a part of another text, with any number of backslashes
 //	header       the values of Authorization, Cookie and Set-Cookie; of other header fields with the name of a
