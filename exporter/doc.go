@@ -91,7 +91,7 @@
 //	span_id                always
 //	parent_span_id         if the parent entry is not the entry of the parent span
 //	time_unix_nano         the start; U64, I64 before 1970
-//	entrace.time           the start, RFC 3339, if it is before 1678 or after 2262; so on
+//	entrace.time           the start, RFC 3339, if it is before 1678 or after 2262; also on
 //	                       events and log records
 //	duration_nano          U64; absent: not ended; 0 with otel.clock_skew_nano
 //	                       I64 if the clock ran backwards

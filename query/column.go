@@ -78,7 +78,7 @@ var fieldsOfRows = []*definition{
 	},
 	{
 		names: "target entry:target instrumentation:name", kind: kindString,
-		value: "the library that made the row (its instrumentation scope); for a slog record, the package that logs",
+		value: "the library that recorded the row (its instrumentation scope); for a slog record, the package that logs",
 		meta:  func(m *format.Metadata) Value { return stringValue(m.Target) },
 	},
 	{

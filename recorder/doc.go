@@ -19,6 +19,6 @@
 // # After a kill
 //
 // The next Create on the path finishes the files of a killed process in the background. [Recover] and
-// [RecoverFolder] finish them at once. [Open] and [Inspect] read an unfinished trace, including the records
-// that are only in the journal, and change nothing.
+// [RecoverFolder] finish them immediately. [Open] and [Inspect] read an unfinished trace, including the
+// records that are only in the journal, and change nothing.
 package recorder
