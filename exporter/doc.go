@@ -93,8 +93,9 @@
 //	time_unix_nano         the start; U64, I64 before 1970
 //	entrace.time           the start, RFC 3339, if it is before 1678 or after 2262; also on
 //	                       events and log records
-//	duration_nano          U64; absent: not ended; 0 with otel.clock_skew_nano
-//	                       I64 if the clock ran backwards
+//	duration_nano          U64; absent: not ended
+//	otel.clock_skew_nano   I64, the negative duration, if the span ends before it begins;
+//	                       duration_nano is then 0
 //	otel.kind              server, client, producer, consumer, unspecified;
 //	                       absent: internal
 //	otel.status_code       OK, ERROR
