@@ -245,7 +245,7 @@ func TestReplacedRedacted(t *testing.T) {
 
 // TestLogsWithoutSpace opens a log and its spans with too little temporary space, up to the space that is enough.
 func TestLogsWithoutSpace(t *testing.T) {
-	names := []string{filepath.Join("loglines", "testdata", "caddy.log"), filepath.Join("loglines", "testdata", "caddy.jsonl")}
+	names := []string{filepath.Join("..", "internal", "read", "loglines", "testdata", "caddy.log"), filepath.Join("..", "internal", "read", "loglines", "testdata", "caddy.jsonl")}
 	for room := int64(1 << 10); ; room += 1 << 10 {
 		tr, err := convert.Open(t.Context(), names, &convert.OpenOptions{MaxTemp: room})
 		if err == nil {

@@ -13,7 +13,7 @@ import (
 // TestCaddy opens lines that Caddy wrote, with the spans that it sent for the same requests and without them. Caddy
 // sends the spans of three requests that failed without a status, because it handles their errors after the span.
 func TestCaddy(t *testing.T) {
-	data := filepath.Join("..", "..", "convert", "loglines", "testdata")
+	data := filepath.Join("..", "..", "internal", "read", "loglines", "testdata")
 	log, spans := filepath.Join(data, "caddy.log"), filepath.Join(data, "caddy.jsonl")
 	c, err := convert.Open(t.Context(), []string{log, spans}, nil)
 	must(t, err)
