@@ -7,6 +7,8 @@ import (
 	"iter"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
 )
 
 // A section is a part of an answer: a head, lines in columns, and a note. Its texts are safe for a terminal. Head and
@@ -45,14 +47,14 @@ func (s *section) printLines(w *bufio.Writer) {
 	width := make([]int, len(s.sides))
 	for line := range s.lines {
 		for i, text := range line {
-			width[i] = max(width[i], utf8.RuneCountInString(plain(text)))
+			width[i] = max(width[i], widthOf(plain(text)))
 		}
 	}
 	var b bytes.Buffer
 	for line := range s.lines {
 		b.Reset()
 		for i, text := range line {
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(plain(text)))
+			pad := strings.Repeat(" ", width[i]-widthOf(plain(text)))
 			if s.sides[i] == 'r' {
 				text, pad = pad+text, ""
 			}
@@ -66,6 +68,16 @@ func (s *section) printLines(w *bufio.Writer) {
 			return
 		}
 	}
+}
+
+// widthOf returns how many columns of a terminal s takes. Characters of East Asian scripts take two.
+func widthOf(s string) int {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return uniseg.StringWidth(s)
+		}
+	}
+	return len(s)
 }
 
 // plain returns s without the escape sequences of paint and link.
