@@ -12,6 +12,7 @@ type attribute struct {
 	parts     []part  // one for each name under which the attribute can be stored; the first part with a value counts
 	resources []Value // by the number of the resource in columns.Block.Resource
 	v         *view.View
+	columns   columns.Columns // of v
 }
 
 // A part holds the values that are stored under one name, for all rows.
@@ -26,7 +27,7 @@ func (m *machine) attribute(name string) (*attribute, error) {
 	if a, ok := m.attrs[name]; ok {
 		return a, nil
 	}
-	a := &attribute{v: m.v}
+	a := &attribute{v: m.v, columns: m.columns}
 	stored := []string{name}
 	if _, own := mapping.UserName(name); !own {
 		stored = []string{"otel.attr." + name, name}
@@ -89,7 +90,7 @@ func (a *attribute) ofBound(r view.Row) Value {
 
 // resource returns the value of the attribute in the resource of row r.
 func (a *attribute) resource(r view.Row) Value {
-	k := columns.Of(a.v).Block(int(r) / columns.BlockRows)
+	k := a.columns.Block(int(r) / columns.BlockRows)
 	if n := k.Resource[r%columns.BlockRows]; n != columns.Unknown {
 		return a.resources[n]
 	}

@@ -256,7 +256,7 @@ func (m *machine) findTraces() error {
 		return nil
 	}
 	v := m.v
-	m.traces = make([]traceInfo, columns.Of(v).Traces())
+	m.traces = make([]traceInfo, m.columns.Traces())
 	for i := range m.traces {
 		m.traces[i] = noTrace
 	}
@@ -264,7 +264,7 @@ func (m *machine) findTraces() error {
 		if v.Role(r) != view.RoleSpan {
 			continue
 		}
-		t := &m.traces[columns.Of(v).Trace(uint32(r))]
+		t := &m.traces[m.columns.Trace(uint32(r))]
 		start, _ := v.Start(r)
 		took, _ := v.Duration(r)
 		t.first, t.last = min(t.first, start), max(t.last, start+int64(took))

@@ -100,10 +100,10 @@ func (c *counter) values(m *machine, f *field, out *valueCounts) error {
 
 // codes counts the rows of each set for each code of a column. It returns nil if some rows have no code.
 func (c *counter) codes(m *machine, x *column) ([][2]int64, error) {
-	parts, err := columns.Collect(c.ctx, columns.Of(c.v).Each, func() ([][2]int64, func(k int)) {
+	parts, err := columns.Collect(c.ctx, m.columns.Each, func() ([][2]int64, func(k int)) {
 		e, n := &env{m: m, read: c.v.NewReader()}, make([][2]int64, x.width+1)
 		return n, func(k int) {
-			b := columns.Of(c.v).Block(k)
+			b := m.columns.Block(k)
 			for side, set := range c.sets {
 				rows := set[k*words64 : (k+1)*words64]
 				if x.short != nil {

@@ -57,9 +57,10 @@ func ParseTime(s string, v *view.View, zone *time.Location) (time.Time, error) {
 // include rows without a time.
 func Overlapping(ctx context.Context, v *view.View, rows view.Set[view.Row], from, to int64) (view.Set[view.Row], error) {
 	out := v.NewSet()
-	err := columns.Of(v).Each(ctx, func() func(k int) {
+	c := columns.Of(v)
+	err := c.Each(ctx, func() func(k int) {
 		return func(k int) {
-			b := columns.Of(v).Block(k)
+			b := c.Block(k)
 			for i, start := range b.Start {
 				if start == columns.NoTime || start > to {
 					continue

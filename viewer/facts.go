@@ -106,12 +106,13 @@ func extentOf(v *view.View, rows iter.Seq[view.Row]) extent {
 func servicesOf(v *view.View) []string {
 	counts := make(map[string]int)
 	byResource := make(map[uint16]int)
-	for k := range columns.Of(v).Blocks() {
-		for _, code := range columns.Of(v).Block(k).Resource {
+	c := columns.Of(v)
+	for k := range c.Blocks() {
+		for _, code := range c.Block(k).Resource {
 			byResource[code]++
 		}
 	}
-	resources := columns.Of(v).Resources()
+	resources := c.Resources()
 	for code, n := range byResource {
 		if int(code) < len(resources) {
 			if name := v.Service(view.Row(resources[code])); name != "" {
@@ -130,10 +131,11 @@ const mostHues = 64
 // huesOf returns color numbers for the first mostHues names of spans. The first ten names have different colors. A
 // name keeps its color while a file grows.
 func huesOf(v *view.View) map[string]int {
-	metas := columns.Of(v).Metas()
+	c := columns.Of(v)
+	metas := c.Metas()
 	ofSpans := make([]bool, len(metas))
-	for k := range columns.Of(v).Blocks() {
-		b := columns.Of(v).Block(k)
+	for k := range c.Blocks() {
+		b := c.Block(k)
 		for i, code := range b.Meta {
 			if int(code) < len(metas) && view.Flags(b.Flags[i]).Role() == view.RoleSpan {
 				ofSpans[code] = true
@@ -158,10 +160,11 @@ func huesOf(v *view.View) map[string]int {
 // timesOf returns the first and the last time in each block. A span that has not ended counts with the time for
 // which it has been open at least.
 func timesOf(v *view.View) [][2]int64 {
-	times := make([][2]int64, columns.Of(v).Blocks())
+	c := columns.Of(v)
+	times := make([][2]int64, c.Blocks())
 	for k := range times {
 		first, last := int64(math.MaxInt64), int64(math.MinInt64)
-		b := columns.Of(v).Block(k)
+		b := c.Block(k)
 		for i, start := range b.Start {
 			if start != columns.NoTime {
 				took := b.Duration[i]

@@ -265,7 +265,8 @@ func (t *paths) add(ctx context.Context, of query.Run, run int, d *Diff) error {
 	tree := v.Tree()
 	at := make([]int32, v.Len()) // for each row, its path or the path of the nearest span above it
 	number := t.operations.reader(v)
-	seen := make([]bool, columns.Of(v).Traces())
+	c := columns.Of(v)
+	seen := make([]bool, c.Traces())
 	for rank := range tree.Len() {
 		if rank%(1<<16) == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -280,13 +281,13 @@ func (t *paths) add(ctx context.Context, of query.Run, run int, d *Diff) error {
 		if f.Role() != view.RoleSpan {
 			continue
 		}
-		b, i := columns.Of(v).Block(int(r)/columns.BlockRows), r%columns.BlockRows
+		b, i := c.Block(int(r)/columns.BlockRows), r%columns.BlockRows
 		n := t.of(pathKey{int(at[r]), number(r, b.Resource[i], b.Meta[i]), f.Kind()})
 		at[r] = int32(n)
 		if !rows.Has(r) {
 			continue
 		}
-		if trace := columns.Of(v).Trace(uint32(r)); trace == 0 || !seen[trace] {
+		if trace := c.Trace(uint32(r)); trace == 0 || !seen[trace] {
 			seen[trace] = true
 			d.Traces[side]++
 			t.traces[run]++

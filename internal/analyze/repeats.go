@@ -62,7 +62,7 @@ type repeatKey struct {
 
 // repeats counts the spans below the spans of some blocks.
 type repeats struct {
-	v          *view.View
+	columns    columns.Columns
 	rows       view.Set[view.Row]
 	t          *view.Tree
 	operations operations
@@ -80,9 +80,9 @@ type calls struct {
 // rows. Calls with different queries or URLs are different repeats.
 func repeatsOf(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) ([]Repeat, error) {
 	all := make(map[repeatKey]*repeated)
-	t := v.Tree()
-	parts, err := columns.Collect(ctx, columns.Of(v).Each, func() (*repeats, func(k int)) {
-		p := &repeats{v: v, rows: rows, t: t, found: make(map[repeatKey]*repeated), calls: make(map[int32]calls)}
+	t, c := v.Tree(), columns.Of(v)
+	parts, err := columns.Collect(ctx, c.Each, func() (*repeats, func(k int)) {
+		p := &repeats{columns: c, rows: rows, t: t, found: make(map[repeatKey]*repeated), calls: make(map[int32]calls)}
 		p.operations.known = make(map[operation]int32)
 		p.number = p.operations.reader(v)
 		return p, p.block
@@ -140,7 +140,7 @@ func (x *Repeat) add(y *Repeat) {
 
 // block counts the calls below the spans of a block.
 func (p *repeats) block(k int) {
-	b := columns.Of(p.v).Block(k)
+	b := p.columns.Block(k)
 	for i, f := range b.Flags {
 		if view.Flags(f).Role() != view.RoleSpan || b.Meta[i] == columns.Unknown {
 			continue
@@ -157,7 +157,7 @@ func (p *repeats) block(k int) {
 			if !p.rows.Has(kid) {
 				continue
 			}
-			c, j := columns.Of(p.v).Block(int(kid)/columns.BlockRows), kid%columns.BlockRows
+			c, j := p.columns.Block(int(kid)/columns.BlockRows), kid%columns.BlockRows
 			if view.Flags(c.Flags[j]).Role() == view.RoleSpan && c.Meta[j] != columns.Unknown {
 				of := p.number(kid, c.Resource[j], c.Meta[j])
 				n := p.calls[of]
@@ -166,7 +166,7 @@ func (p *repeats) block(k int) {
 		}
 		for of, n := range p.calls {
 			if n.n >= fewestCalls {
-				p.add(repeatKey{p.operations.list[of], columns.Of(p.v).Metas()[b.Meta[i]].Name}, r, n)
+				p.add(repeatKey{p.operations.list[of], p.columns.Metas()[b.Meta[i]].Name}, r, n)
 			}
 		}
 	}

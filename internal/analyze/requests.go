@@ -56,10 +56,11 @@ func RequestsOf(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Re
 		q.where = "(" + q.where + " || " + query.Where("parent:service", mapping.RunService) + ")"
 	}
 	requests := v.NewSet()
-	err := columns.Of(v).Each(ctx, func() func(k int) {
+	cols := columns.Of(v)
+	err := cols.Each(ctx, func() func(k int) {
 		within := Above(v, left)
 		return func(k int) {
-			b := columns.Of(v).Block(k)
+			b := cols.Block(k)
 			for i := range left[k*columns.Words : (k+1)*columns.Words].All() {
 				if r := view.Row(b.First) + i; view.Flags(b.Flags[i]).Role() == view.RoleSpan && b.Start[i] != columns.NoTime && !within(r) {
 					requests.Add(r)
@@ -73,8 +74,8 @@ func RequestsOf(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Re
 	q.list = make([]timed, 0, requests.Len())
 	names := operations{known: make(map[operation]int32)}
 	number := names.reader(v)
-	for k := range columns.Of(v).Blocks() {
-		b := columns.Of(v).Block(k)
+	for k := range cols.Blocks() {
+		b := cols.Block(k)
 		for i := range requests[k*columns.Words : (k+1)*columns.Words].All() {
 			took := int64(neverEnded)
 			if d := b.Duration[i]; d != columns.NoDuration {

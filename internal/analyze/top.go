@@ -96,11 +96,12 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 	slowest := make(map[operation]*SlowRequest)
 	within := Above(v, others)
 	var errs []view.Row
-	for k := range columns.Of(v).Blocks() {
+	c := columns.Of(v)
+	for k := range c.Blocks() {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		b := columns.Of(v).Block(k)
+		b := c.Block(k)
 		for i := range rows[k*columns.Words : (k+1)*columns.Words].All() {
 			r, f := view.Row(b.First)+i, view.Flags(b.Flags[i])
 			s := at(services, b.Resource[i])
@@ -165,7 +166,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 	slices.SortFunc(top.NeverEnded, func(a, b view.Row) int { return cmp.Or(cmp.Compare(began(a), began(b)), cmp.Compare(a, b)) })
 	top.NeverEnded = top.NeverEnded[:min(limit, len(top.NeverEnded))]
 	byName := make(map[string]*ServiceCount)
-	resources := columns.Of(v).Resources()
+	resources := c.Resources()
 	for code, s := range services {
 		if int(code) < len(resources) {
 			s.Service = v.Service(view.Row(resources[code]))
@@ -447,8 +448,9 @@ func (o *Overview) gaps(v *view.View, rows view.Set[view.Row], limit int, from, 
 		}
 		b.any = true
 	}
-	for k := range columns.Of(v).Blocks() {
-		b := columns.Of(v).Block(k)
+	c := columns.Of(v)
+	for k := range c.Blocks() {
+		b := c.Block(k)
 		for i := range rows[k*columns.Words : (k+1)*columns.Words].All() {
 			switch view.Flags(b.Flags[i]).Role() {
 			case view.RoleSpan, view.RoleLog, view.RoleEvent:
