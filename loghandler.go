@@ -18,10 +18,10 @@ import (
 )
 
 // LogHandler returns a handler that writes each log record to the recorder and then passes it to console. The caller
-// waits for console, but the record is recorded before console gets it. If nothing can be recorded, LogHandler
-// returns console itself. A nil console means text on stderr. From now on the warnings and notices of this module,
-// for example about a full disk, also go to console, at level WARN or INFO and with the prefix "entrace: ". They are
-// never recorded.
+// waits for console, but the record is recorded before console gets it. If nothing can be recorded, LogHandler returns
+// console itself. A nil console means text on stderr. From then on, the warnings and notices of this module, for
+// example about a full disk, also go to console, at level WARN or INFO and with the prefix "entrace: ". They are never
+// recorded.
 //
 // If the handler becomes slog's default, it also gets the lines of package log. The lines of log.Fatal and log.Panic,
 // and the lines of net/http about handlers that panicked, are recorded at level ERROR, with their stack. The text of
@@ -30,10 +30,10 @@ import (
 // The handler console must not pass records to the default handler that slog has when a program
 // starts. That default handler writes through package log. Package log would pass the records to the
 // new handler again, while it holds its own lock, and wait for ever. If console is the default
-// handler, or a struct that has it, LogHandler writes text to stderr instead.
+// handler, or a struct that contains it, LogHandler writes text to stderr instead.
 //
-// The handler records levels from OTEL_EXPORTER_ENTRACE_LEVEL on. The default is INFO, or DEBUG with
-// a flight recorder. The handler console uses its own level.
+// The recorder gets records of the level in OTEL_EXPORTER_ENTRACE_LEVEL and of higher levels. The
+// default is INFO, or DEBUG with a flight recorder. The handler console uses its own level.
 func (p *Pipeline) LogHandler(console slog.Handler) slog.Handler {
 	if console == nil || hasDefaultHandler(reflect.ValueOf(console), maxHandlers) {
 		console = notice.Stderr()

@@ -21,8 +21,8 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// The variables. The comment of each variable is its row in docs/environment.md and in the package comment:
-// option in the code | default | meaning.
+// The variables. A test copies the comment of each variable as a row into docs/environment.md and the
+// package comment. A row has the form: option in the code | default | meaning.
 const (
 	// WithSpanExporter | `entrace` | where spans go: a list of `entrace`, `none` and names of exporters given with
 	// `WithSpanExporter`.
@@ -198,13 +198,13 @@ func WithSignals(signals ...os.Signal) Option {
 func WithoutCrashText() Option { return option(func(c *config) { c.noCrash = true }) }
 
 // WithoutArguments leaves the command line of the program out of the trace. By default the resource has it, with its
-// secrets replaced as in other values, beside the host, the process id, the working directory and the build.
-// Exporters other than this module's do not get these attributes.
+// secrets replaced as in other values, next to the host, the process id, the working directory and the build. Exporters
+// other than this module's do not get these attributes.
 func WithoutArguments() Option { return option(func(c *config) { c.noArguments = true }) }
 
-// WithSampler sets the sampler of the TracerProvider. It beats the sampler of the environment. With a flight
-// recorder, use this option and not [sdktrace.WithSampler]: with [sdktrace.WithSampler], spans that are not sampled
-// do not reach the flight recorder.
+// WithSampler sets the sampler of the TracerProvider. It takes precedence over the sampler of the environment. With a
+// flight recorder, use this option and not [sdktrace.WithSampler]: with [sdktrace.WithSampler], spans that are not
+// sampled do not reach the flight recorder.
 func WithSampler(s sdktrace.Sampler) Option { return option(func(c *config) { c.sampler = s }) }
 
 // WithMode sets the way in which spans are recorded.

@@ -43,9 +43,9 @@ func (s sampler) Description() string {
 // byDefault is the SDK's default sampler.
 var byDefault = sdktrace.ParentBased(sdktrace.AlwaysSample())
 
-// A defaultSampler decides like sampler{byDefault, c}, in one function. Most programs use this
-// sampler, and it runs for every span. Three samplers that call each other would take three times as
-// long.
+// A defaultSampler makes the same decisions as sampler{byDefault, c}, in one function. Most programs
+// use this sampler, and it runs for every span. Three samplers that call each other would take three
+// times as long.
 type defaultSampler struct{ c *control.Control }
 
 func (s defaultSampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {

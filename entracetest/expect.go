@@ -91,7 +91,8 @@ func (p *printer) row(r view.Row) Row {
 	return row
 }
 
-// Find returns the rows that a query selects, in the order of the query's sort(…), or else in the order of time.
+// Find returns the rows that a query selects, in the order of the query's sort(…), or in chronological order if the
+// query does not sort.
 func (tr *Trace) Find(text string) []Row {
 	tr.t.Helper()
 	_, v, list := tr.run(text)

@@ -43,7 +43,7 @@ type options struct {
 	spans  []sdktrace.TracerProviderOption
 }
 
-// WithRedact sets the policy that determines which values are secrets. The default is [redact.Default].
+// WithRedact sets the policy that decides which values are secrets. The default is [redact.Default].
 func WithRedact(p *redact.Policy) Option { return func(o *options) { o.redact = p } }
 
 // WithTracerProviderOptions adds options for the TracerProvider, such as a sampler or an id generator.

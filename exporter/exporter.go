@@ -34,13 +34,13 @@ type target struct {
 	failing  atomic.Bool // a call has failed, its error was reported, and no call has succeeded since
 
 	mappers   sync.Pool // of *mapper
-	latest    atomic.Pointer[known]
+	latest    atomic.Pointer[recordedResource]
 	resources sync.Map     // *resource.Resource to *recorder.Resource
 	cached    atomic.Int32 // number of items in resources
 }
 
-// A known is a resource and the entry that the recorder has made from it.
-type known struct {
+// A recordedResource is a resource and the entry that the recorder has made from it.
+type recordedResource struct {
 	resource *resource.Resource
 	recorded *recorder.Resource
 }
@@ -99,7 +99,7 @@ func (t *target) resource(r *resource.Resource) (*recorder.Resource, error) {
 		return k.recorded, nil
 	}
 	if res, ok := t.resources.Load(r); ok {
-		t.latest.Store(&known{r, res.(*recorder.Resource)})
+		t.latest.Store(&recordedResource{r, res.(*recorder.Resource)})
 		return res.(*recorder.Resource), nil
 	}
 	res, err := setup.RecordResource(t.recorder, r, t.process)

@@ -198,8 +198,8 @@ func (t *target) logRecord(m *mapper, r *sdklog.Record) error {
 	return err
 }
 
-// tellTwice prints a warning on the console if the recorder got the same record through log/slog as
-// well.
+// tellTwice prints a warning on the console if the recorder gets the same record through
+// log/slog as well.
 func (t *target) tellTwice(r *sdklog.Record) {
 	at := r.Timestamp()
 	if body := r.Body(); body.Type() == attribute.STRING && !at.IsZero() {

@@ -43,8 +43,8 @@ func (m *mapper) reset() {
 	m.log.Body = otel.Any{} // free the old body, which may be large
 }
 
-// below is the place of all entries of a batch: the recorder finds the parent entry, and stores the
-// trace id or the parent id if the parent entry does not imply it.
+// below is the place of all entries of a batch. The recorder finds the parent entry. It stores the
+// trace id and the parent id only if they do not follow from the parent entry.
 var below = otel.Where{Trace: true, Parent: true}
 
 // parentsFirst returns the indexes of the spans in the order in which they are written. Nil
@@ -84,7 +84,7 @@ func (m *mapper) children(s sdktrace.ReadOnlySpan) {
 }
 
 // start maps a span that starts, with the data that is known at the start, and sets the data of b.
-func (m *mapper) start(s sdktrace.ReadOnlySpan, b *begun, res *recorder.Resource) recorder.Span {
+func (m *mapper) start(s sdktrace.ReadOnlySpan, b *startData, res *recorder.Resource) recorder.Span {
 	start := s.StartTime()
 	b.name, b.attrs, b.start = s.Name(), s.Attributes(), start.Sub(clock)
 	h := m.begin(s, start, b.name, res)
@@ -102,7 +102,7 @@ func (m *mapper) start(s sdktrace.ReadOnlySpan, b *begun, res *recorder.Resource
 }
 
 // finish maps the end of the span r, which began as b, with its new links and all events.
-func (m *mapper) finish(s sdktrace.ReadOnlySpan, r format.SpanRef, b *begun) {
+func (m *mapper) finish(s sdktrace.ReadOnlySpan, r format.SpanRef, b *startData) {
 	m.b.EndSpan(r, mapping.UnixNano(s.EndTime()))
 	scope := s.InstrumentationScope().Name
 	if links := s.Links(); len(links) > 0 {

@@ -10,7 +10,7 @@ import (
 
 // openSpans holds the spans that have begun but not ended.
 type openSpans struct {
-	*spanmap.Sharded[begun]
+	*spanmap.Sharded[startData]
 }
 
 // clock is the zero point for the start times of open spans. It has a monotonic reading,

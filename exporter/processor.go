@@ -37,8 +37,8 @@ type SpanProcessor struct {
 	others    atomic.Pointer[[]*SpanProcessor] // other processors with the same recorder; nil: none
 }
 
-// A begun holds the data of an open span that was recorded at its start.
-type begun struct {
+// A startData holds the data of an open span that was recorded at its start.
+type startData struct {
 	name         string
 	attrs        []attribute.KeyValue
 	links        int
@@ -50,7 +50,7 @@ type begun struct {
 }
 
 // changed appends to list the items of attrs that are not in b.attrs or have another value there.
-func (b *begun) changed(list, attrs []attribute.KeyValue) []attribute.KeyValue {
+func (b *startData) changed(list, attrs []attribute.KeyValue) []attribute.KeyValue {
 	if len(attrs) == len(b.attrs) && (len(attrs) == 0 || &attrs[0] == &b.attrs[0]) {
 		return list // same slice: the SDK never changes a slice that it has returned
 	}
@@ -77,18 +77,18 @@ func (b *begun) changed(list, attrs []attribute.KeyValue) []attribute.KeyValue {
 
 // evicted returns how many of the links that the span had at its start the SDK has dropped to make
 // room for later links. These links are in the recording nevertheless.
-func (b *begun) evicted(dropped int) int { return min(b.links, max(0, dropped-b.droppedLinks)) }
+func (b *startData) evicted(dropped int) int { return min(b.links, max(0, dropped-b.droppedLinks)) }
 
 // later returns the links that were added after the start. If a span has too many links, the SDK
 // drops the oldest ones.
-func (b *begun) later(links []sdktrace.Link, dropped int) []sdktrace.Link {
+func (b *startData) later(links []sdktrace.Link, dropped int) []sdktrace.Link {
 	return links[min(b.links-b.evicted(dropped), len(links)):]
 }
 
 // NewSpanProcessor returns a processor. Without [WithRecorder] it opens a
 // recorder of its own, as [New] does.
 func NewSpanProcessor(options ...Option) (*SpanProcessor, error) {
-	p := &SpanProcessor{open: openSpans{spanmap.NewSharded[begun](maxOpen)}}
+	p := &SpanProcessor{open: openSpans{spanmap.NewSharded[startData](maxOpen)}}
 	s := setup.Resolve(options...)
 	p.unsampled = s.Unsampled
 	if s.Flight != nil {
@@ -127,8 +127,7 @@ func (x *processorsOf) change(r *recorder.Recorder, fn func([]*SpanProcessor) []
 	}
 }
 
-// leaves reports whether p does not record the span r, which begins now, because another processor with the same
-// recorder records it.
+// leaves reports whether p leaves the span r, which begins now, to another processor with the same recorder.
 func (p *SpanProcessor) leaves(r format.SpanRef) bool {
 	others := p.others.Load()
 	if others == nil || len(*others) == 0 {
@@ -136,7 +135,7 @@ func (p *SpanProcessor) leaves(r format.SpanRef) bool {
 	}
 	is := slices.ContainsFunc(*others, func(other *SpanProcessor) bool { return other.open.has(r) })
 	if is {
-		p.open.Set(key(&r), &begun{elsewhere: true})
+		p.open.Set(key(&r), &startData{elsewhere: true})
 	}
 	return is
 }
@@ -165,7 +164,7 @@ func (p *SpanProcessor) on(ctx context.Context, s sdktrace.ReadOnlySpan, at mome
 		return
 	}
 	r := ref(&sc)
-	var b begun
+	var b startData
 	if at == momentEnd {
 		var known bool
 		b, known = p.open.Delete(key(&r))
@@ -173,7 +172,7 @@ func (p *SpanProcessor) on(ctx context.Context, s sdktrace.ReadOnlySpan, at mome
 			at = momentWhole
 		}
 	}
-	// While no new spans are recorded, the ends of spans whose start was recorded still are.
+	// Even if the recorder accepts no new spans, record the end of a span whose start was recorded.
 	if b.elsewhere || at != momentEnd && !p.recorder.TakesSpans() || at == momentStart && p.leaves(r) {
 		return
 	}
@@ -182,7 +181,7 @@ func (p *SpanProcessor) on(ctx context.Context, s sdktrace.ReadOnlySpan, at mome
 }
 
 // record records the start or the end of s. If s has ended, b has the data of the start; otherwise b is empty.
-func (p *SpanProcessor) record(ctx context.Context, s sdktrace.ReadOnlySpan, at moment, r format.SpanRef, b *begun) (err error) {
+func (p *SpanProcessor) record(ctx context.Context, s sdktrace.ReadOnlySpan, at moment, r format.SpanRef, b *startData) (err error) {
 	defer recovered(&err)
 	m := p.mapper()
 	defer p.release(m)
@@ -213,7 +212,7 @@ func (p *SpanProcessor) record(ctx context.Context, s sdktrace.ReadOnlySpan, at 
 	return rerr
 }
 
-// ended tells a flight recorder, through the batch of m, that the span s has ended.
+// ended notifies a flight recorder, through the batch of m, that the span s has ended.
 func (p *SpanProcessor) ended(m *mapper, s sdktrace.ReadOnlySpan, r format.SpanRef) {
 	if p.flight == nil {
 		return

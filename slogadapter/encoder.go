@@ -71,7 +71,7 @@ func (e *encoder) begin(s *site, l slog.Level, levelText string, at time.Time, m
 		levelText = levelName(l)
 	}
 	all, left := e.shared.limits.bytes, e.bytes
-	e.bytes = all // the attributes of WithAttrs take no room from the message
+	e.bytes = all // the attributes of WithAttrs do not count against the message
 	levelText = e.text(levelText)
 	message = e.text(message)
 	e.bytes += left - all

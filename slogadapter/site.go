@@ -52,8 +52,8 @@ type siteCache struct {
 	mu sync.Mutex // held while known is replaced
 }
 
-// of returns the site of the program counter pc, which is 0 if the place is unknown, with a Place. If the Place is new, it gets
-// message, so that later records with this message need not store it.
+// of returns the site of the program counter pc, and gives it a Place if it has none. pc is 0 if the place is unknown.
+// A new Place gets message, so that later records with this message need not store it.
 func (c *siteCache) of(r *recorder.Recorder, pc uintptr, message string) *site {
 	if s := c.get(pc); s != nil && s.call != nil {
 		return s
@@ -64,7 +64,7 @@ func (c *siteCache) of(r *recorder.Recorder, pc uintptr, message string) *site {
 	return c.add(pc, s)
 }
 
-// source is like of, but the site may have no Place. The recorder does not know a site without a Place.
+// source is like of, but does not give the site a Place. The recorder does not know a site without a Place.
 func (c *siteCache) source(pc uintptr) *site {
 	if s := c.get(pc); s != nil {
 		return s
@@ -79,8 +79,8 @@ func (c *siteCache) get(pc uintptr) *site {
 	return nil
 }
 
-// add adds the site s for pc and returns s. If the cache already has a site for pc, and this site has a Place or s
-// has none, add returns the cached site.
+// add adds the site s for pc and returns s. If the cache already has a site for pc, add returns the cached site, unless
+// only s has a Place.
 func (c *siteCache) add(pc uintptr, s *site) *site {
 	c.mu.Lock()
 	defer c.mu.Unlock()
