@@ -45,7 +45,7 @@ func (p *published) addExtra(entries, spans uint64) {
 	p.extra[1] += spans
 }
 
-// lose counts entries and spans that were counted as written as dropped instead.
+// lose moves entries and spans from the counts of written ones to the counts of dropped ones.
 func (p *published) lose(entries, spans int) {
 	for i, n := range [...]int{entries, spans} {
 		p.written[i] -= uint64(n)
@@ -98,15 +98,16 @@ func (a *account) notice(text string) {
 	}
 }
 
-// loseWritten counts entries and spans as dropped that were counted as written, because their file has no name.
+// loseWritten moves entries and spans from the counts of written ones to the counts of dropped ones, because their file
+// has no name any more.
 func (a *account) loseWritten(entries, spans int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.published.lose(entries, spans)
 }
 
-// droppedCalls counts the entries and spans that calls could not append, by reason. It also has the time in which calls
-// or the writer lost entries.
+// droppedCalls counts the entries and spans that calls could not append, by reason. It also holds the period in which
+// calls or the writer lost entries.
 type droppedCalls struct {
 	mu sync.Mutex
 
@@ -125,7 +126,7 @@ func (d *droppedCalls) add(err error, entries, spans int) {
 	}
 }
 
-// lostNow notes that a call or the writer has just lost an entry.
+// lostNow stores the current time as a time at which a call or the writer lost an entry.
 func (d *droppedCalls) lostNow() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,7 +136,7 @@ func (d *droppedCalls) lostNow() {
 	}
 }
 
-// describe adds to the entry of a clean end when entries were lost.
+// describe adds the times of the first and the last lost entry to end, the entry of a clean end.
 func (d *droppedCalls) describe(end *format.TraceEntry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -23,8 +23,8 @@ type Span struct {
 	// Exporters set it, because they get a span before its parent.
 	Wait bool
 	// Open means that the span has not ended; EndSpan adds the rest later. If a span without Open has the
-	// Ref of an open span in the file, it ends the open span, and only these of its data are written: the
-	// attributes of an end, all attributes of the application, the links and the events.
+	// Ref of an open span in the file, it ends the open span, and the recorder writes only a part of its
+	// data: the attributes of an end, all attributes of the application, the links and the events.
 	Open bool
 }
 
@@ -235,7 +235,7 @@ func (b *Batch) Write() error {
 // A RefusedError says how many records of a [Batch] the recorder refused, and why.
 type RefusedError struct {
 	Records int
-	Errs    []error // without repetitions
+	Errs    []error // without duplicates
 }
 
 func (e *RefusedError) Error() string { return errors.Join(e.Errs...).Error() }
@@ -243,7 +243,7 @@ func (e *RefusedError) Error() string { return errors.Join(e.Errs...).Error() }
 // Unwrap returns Errs.
 func (e *RefusedError) Unwrap() []error { return e.Errs }
 
-// joined collects the errors of records, without repetitions.
+// joined collects the errors of records, without duplicates.
 type joined struct {
 	errs    []error
 	refused int

@@ -248,9 +248,8 @@ func (in *intake) Flush(ctx context.Context) error {
 	return in.ask(ctx, func(w *writer) error { return cmp.Or(w.write(), w.goneErr()) })
 }
 
-// anchorWait is the minimum of the time for which the first entry of a flight recorder's trace waits for
-// the file. No call of the application waits for this entry. If the entry cannot be written, there is no
-// trace.
+// anchorWait is the shortest time that the first entry of a flight recorder's trace waits for the file.
+// No call of the application waits for this entry. If the entry cannot be written, there is no trace.
 const anchorWait = 10 * time.Second
 
 // Append implements target.

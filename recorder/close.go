@@ -24,10 +24,10 @@ import (
 // dropped and counted. If entries were lost, Close also returns the last
 // error that caused a loss.
 //
-// If ctx ends before the ET is complete, Close leaves a whole IET and returns the error of ctx. Another
-// call of Close, the next Create on that path, or Recover, makes the ET from this IET. Close returns within half a second after the
-// end of ctx, even if the disk does not respond; in this time it writes records that are in memory. Records
-// that cannot be written stay in the journal.
+// If ctx ends before the ET is complete, Close leaves a readable IET and returns the error of ctx. Another call of
+// Close, the next Create on that path, or Recover, makes the ET from this IET. Close returns within half a second after
+// the end of ctx, even if the disk does not respond; in this time it writes records that are in memory. Records that
+// cannot be written stay in the journal.
 func (r *Recorder) Close(ctx context.Context) error {
 	if r.Discards() {
 		return nil
@@ -210,7 +210,7 @@ func (w *writer) writeRest() error {
 	return err
 }
 
-// lose counts as dropped all records that are staged, pending or still in the journal.
+// lose counts the records that are staged, pending or still in the journal as dropped.
 func (w *writer) lose(err error) {
 	w.dropStaged(err)
 	w.reader.Capture() // needed if the last write failed before it called Capture
@@ -222,8 +222,8 @@ func (w *writer) lose(err error) {
 	w.placer.DropPending()
 }
 
-// writeEnd writes the last entry of a file: the entry of a clean end, or, if the process that made the
-// records died, the entry that says so.
+// writeEnd writes the last entry of a file. This is the entry of a clean end, or the entry of a
+// recovered file if the process that made the records died.
 func (w *writer) writeEnd(rotated bool) error {
 	end := deadtrace.RecoveredEntry()
 	if !w.died {

@@ -99,9 +99,9 @@ func (r *Recorder) unref() bool {
 //
 // Create never replaces a trace. It renames an existing finished app.et to app.TIME.et, where TIME is the
 // UTC time of its last change. If the writer of an existing app.iet died, Create finishes that file under
-// the same kind of name. If a living process is writing app.iet, the error is [format.ErrLocked], even if
-// that is this process, unless o.Shared is set. If another process is finishing app.iet, Create waits for
-// at most MaxBlock; after that it records to app.HOST-PID-RANDOM.et and calls OnNotice.
+// the same kind of name. If a living process is writing app.iet, the error is [format.ErrLocked]. This is
+// also so if the writer is this process, unless o.Shared is set. If another process is finishing app.iet,
+// Create waits for at most MaxBlock; after that it records to app.HOST-PID-RANDOM.et and calls OnNotice.
 //
 // The file is readable by the user alone. A symbolic link is not followed. If the name belongs to something
 // other than a regular file, the error is [format.ErrNotRegular].
@@ -255,9 +255,9 @@ func (w *writer) begin() error {
 	return w.flush()
 }
 
-// Stream returns a recorder without a file. It passes its entries to the Tee of o only, nothing survives
-// the process, and Close closes the Tee. Options for files have no effect. The recorder accepts at most
-// 2^32 entries.
+// Stream returns a recorder without a file. It passes its entries only to the Tee of o, so nothing
+// survives the process. Close closes the Tee. Options for files have no effect. The recorder accepts at
+// most 2^32 entries.
 func Stream(o *Options) *Recorder {
 	opt := o.withDefaults()
 	opt.Durability = DurabilityNone

@@ -94,8 +94,8 @@ func (fin *finisher) prune(ctx context.Context, now time.Time, spare ...string) 
 	return k.Prune(ctx, fin.name, now, spare...)
 }
 
-// exchange renames the growing file, if it still has its name, and gives that name to next. It returns the new name
-// of the growing file. If it fails, the growing file keeps its name if possible.
+// exchange renames the growing file, if it still has its name, and gives that name to the successor next. It returns
+// the new name of the growing file. If it fails, the growing file keeps its name if possible.
 func (fin *finisher) exchange(next *successor, named bool, now time.Time) (aside string, err error) {
 	if named {
 		aside, err = fin.archiveGrowing(now)
@@ -131,7 +131,7 @@ func (fin *finisher) archiveGrowing(now time.Time) (aside string, err error) {
 	return aside, err
 }
 
-// finishOld finishes the file old in the background. Its name is now aside.
+// finishOld finishes the file old in the background. The parameter aside is its new name.
 func (fin *finisher) finishOld(old *fileSink, aside string) {
 	final, base := fin.final != fin.name, strings.TrimSuffix(aside, tracename.IET)
 	// Add the path now, to keep the order of the files: they are finished concurrently.
@@ -152,7 +152,7 @@ func (fin *finisher) finishOld(old *fileSink, aside string) {
 }
 
 // leaveOld closes, in the background, a file that was removed or renamed. If it was removed, leaveOld saves
-// its entries in another file. removed is the number of these entries.
+// its entries in another file. The parameter removed is the number of these entries.
 func (fin *finisher) leaveOld(old *fileSink, removed uint64, now time.Time) {
 	fin.finished.add(old.f)
 	fin.finished.start(func(ctx context.Context) error {
@@ -170,7 +170,7 @@ func (fin *finisher) leaveOld(old *fileSink, removed uint64, now time.Time) {
 		}
 		fin.unsaved.Add(-removed)
 		fin.finished.ended.Add(tracename.Base(name))
-		fin.in.armed.Store(true) // let the writer note in a checkpoint, if w has a journal, that the entries are saved
+		fin.in.armed.Store(true) // the writer then stores in a checkpoint, if it has a journal, that the entries are saved
 		fin.in.wakeUp()
 		return fin.prune(ctx, time.Now())
 	})

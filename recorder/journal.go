@@ -44,13 +44,13 @@ func newJournal(o *Options, name string, replace bool) (*journal.Journal, error)
 // o.Durability promises, the error says why.
 func (w *writer) openJournal() error { return errors.Join(w.changeJournal(nil)) }
 
-// changeJournal makes w use a new journal, which replaces old. At this time, old holds only spans that wait for
-// their parents. If old is nil, w has no journal. The new journal is complete before it gets the name of the old one
-// and before calls append to it. So the journal with this name always has all records that are not in the file,
+// changeJournal makes w use a new journal, which replaces old. When changeJournal is called, old holds only spans that
+// wait for their parents. If old is nil, w has no journal. The new journal is complete before it gets the name of the
+// old one and before calls append to it. So the journal with this name always has all records that are not in the file,
 // even after a crash.
 //
-// If no such journal can be made, w gets a journal in memory, and fallback says why. If err is not nil, w cannot do
-// without old, and calls wait.
+// If no such journal can be made, w gets a journal in memory, and fallback says why. If err is not nil, w still needs
+// old, and calls wait.
 func (w *writer) changeJournal(old *journal.Journal) (fallback, err error) {
 	w.broken.Store(nil)
 	fallback = w.succeedJournal(old)
@@ -118,8 +118,8 @@ func (w *writer) doWithout() error {
 	return w.flush()
 }
 
-// handOver makes a successor of the file or of the journal take its place. park copies the spans that wait for their
-// parents to the journal, where a checkpoint then says that they wait. Only then rename gives the successor its name.
+// handOver makes a successor of the file or of the journal take its place. First, park copies the spans that wait for
+// their parents to the journal, and a checkpoint marks them as waiting. Then rename gives the successor its name.
 func (w *writer) handOver(park func() bool, rename func() error) error {
 	if !park() {
 		return errNoRoomToPark
@@ -222,7 +222,7 @@ func (w *writer) replaceJournal(cause error) {
 	w.report(errors.Join(fmt.Errorf("%s: %w", what, cause), fallback))
 }
 
-// parked holds copies of span records in a stream of the journal.
+// parked is a set of copies of span records in a stream of the journal.
 type parked struct {
 	stream *journal.Stream           // nil: the journal is in memory, so nothing survives the process
 	live   map[*journal.Segment]int  // number of needed copies in each segment
@@ -348,7 +348,8 @@ func (w *writer) moveCheckpoint() {
 	}
 }
 
-// closeJournal removes the journal if all records are in the file. It returns whether they are.
+// closeJournal closes the journal, and removes it if all records are in the file. The parameter whole says whether all
+// records were written without an error. The result says whether the journal was removed.
 func (w *writer) closeJournal(whole bool) bool {
 	j := w.live.Load()
 	w.intern.Detach(j)

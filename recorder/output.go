@@ -16,8 +16,8 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// An output is the growing file, or the Tee of a recorder without a file, with what is known of its entries. When a
-// new file begins, a successor replaces the output. Only the goroutine of the writer uses it.
+// An output is the growing file, or the Tee of a recorder without a file, together with the placer of its entries. When
+// a new file begins, a successor replaces the output. Only the goroutine of the writer uses it.
 type output struct {
 	sink     sink
 	file     *fileSink // the same as sink, if the sink is a file
@@ -45,7 +45,7 @@ type rotation struct {
 	head      int64     // size in bytes of everything before that entry
 	notBefore time.Time // earliest time of the next attempt
 	mended    bool      // another program has changed the file: replace it as soon as possible
-	stranger  bool      // ids that callers have belong to an earlier file, even if the options set no bounds
+	stranger  bool      // callers may have ids of an earlier file, even if the options set no bounds
 	synced    time.Time // before this time, a failed sync of the file does not begin a new file
 }
 
@@ -175,7 +175,7 @@ func (n *successor) begin(t *output, o *Options) error {
 	// There may be hundreds of thousands of spans, and calls wait meanwhile: reuse the memory.
 	var e format.TraceEntry
 	var b Batch
-	in := ahead{f: t.file.w}
+	in := spanReader{f: t.file.w}
 	for i := range spans {
 		s := &spans[i]
 		raw, err := in.read(spans[i:])
@@ -253,8 +253,8 @@ func (b *Batch) continuedSpan(s *placer.OpenSpan, e *format.TraceEntry) *journal
 	}
 }
 
-// An ahead reads the encoded entries of spans. One read covers entries that are near to each other.
-type ahead struct {
+// A spanReader reads the encoded entries of spans. One read covers entries that are near to each other.
+type spanReader struct {
 	f  io.ReaderAt
 	b  []byte
 	at int64 // offset of b in the file
@@ -264,7 +264,7 @@ type ahead struct {
 const readAhead = 64 << 10
 
 // read returns the encoded entry of spans[0]. The slice is valid until the next call.
-func (a *ahead) read(spans []placer.OpenSpan) ([]byte, error) {
+func (a *spanReader) read(spans []placer.OpenSpan) ([]byte, error) {
 	from, end := spans[0].Offset, spans[0].Offset+int64(spans[0].Size)
 	if from < a.at || end > a.at+int64(len(a.b)) {
 		for _, s := range spans[1:] {

@@ -11,17 +11,17 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// A Report describes the whole entries of a file and its journal, and the result of Recover.
+// A Report describes the complete entries of a file and its journal, and the result of Recover.
 type Report struct {
 	format.Report
 
 	// Pending is the number of entries that only the journal of a dead writer has, or had until Recover
 	// added them to the file.
 	Pending int
-	// Journal is nil if the journal of a dead writer can be read. Else it says why not: [ErrJournalGone],
-	// [ErrJournalElsewhere], or the damage. Recover renames a damaged journal to NAME.TIME.buffer.broken.
-	// If the journal is gone or on another machine, Recover reports this only once, and finishes the file
-	// without it.
+	// Journal is nil if the journal of a dead writer can be read. Otherwise it is the reason:
+	// [ErrJournalGone], [ErrJournalElsewhere], or the damage. Recover renames a damaged journal to
+	// NAME.TIME.buffer.broken. If the journal is gone or on another machine, Recover reports this only
+	// once, and finishes the file without it.
 	Journal error
 
 	// Output is the name of the file that Recover made, or Name if Recover had nothing to do.
@@ -56,25 +56,25 @@ func (r *Report) Finished() string {
 	return s
 }
 
-// Inspect reports the whole entries of the file called name, or of the unfinished files that [Create] left under
-// this name, and the entries that only the journal of a dead writer has. It changes nothing. If the file is
-// not a trace, it returns the error of [format.Open].
+// Inspect reports the complete entries of the file called name, or of the unfinished files that [Create] left under
+// this name, and the entries that only the journal of a dead writer has. It changes nothing. If the file is not a
+// trace, it returns the error of [format.Open].
 func Inspect(name string) (*Report, error) {
 	r, err := deadtrace.Inspect(name)
 	return reportOf(r), err
 }
 
-// Recover saves the whole entries at the beginning of the file called name, or of the unfinished files that
-// [Create] left under this name.
+// Recover saves the complete entries at the beginning of the file called name, or of the unfinished files
+// that [Create] left under this name.
 //
 // If output is not empty, Recover writes a new file with that name, and does not change the source. The new
 // file is an IET if the name is x.iet, and else an ET. If output is empty, Recover finishes the file in
-// place: it completes an unfinished app.et, and cuts an x.iet to its whole entries. If the file had a
-// journal and no clean end, Recover then adds the last entry "entrace.recovered". If the file is an ET
-// without its end, or corrupt, this entry has the attribute "damage". Recover renames a corrupt original to
-// FILE.broken. If a living process is writing the file, the error is [format.ErrLocked]. An IET cannot end
-// with entries that are all zeros: Recover leaves such entries out and does not count them. Recover does
-// nothing if the file is whole already.
+// place: it completes an unfinished app.et, and truncates an x.iet after its last complete entry. If the
+// file had a journal and no clean end, Recover then adds the last entry "entrace.recovered". If the file is
+// an ET without its end, or corrupt, this entry has the attribute "damage". Recover renames a corrupt
+// original to FILE.broken. If a living process is writing the file, the error is [format.ErrLocked]. An IET
+// cannot end with entries that are all zeros: Recover leaves such entries out and does not count them.
+// Recover does nothing if the file is already complete.
 func Recover(name, output string) (*Report, error) {
 	r, err := deadtrace.Recover(name, output)
 	return reportOf(r), err

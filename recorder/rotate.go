@@ -63,7 +63,7 @@ func (w *writer) rotateFrom(removed uint64, now time.Time) error {
 		w.unsynced = w.sink.sync()
 	}
 	// If the process dies just after the renames, recovery finds both files, and a checkpoint about the old one.
-	// From the checkpoint it must know which spans wait for their parents, because they go to the new file.
+	// The checkpoint must name the spans that wait for their parents, because these spans go to the new file.
 	aside := ""
 	err = w.handOver(func() bool { return w.parking.repark(w.placer) }, func() (err error) {
 		aside, err = w.exchange(next, lost == nil, now)
@@ -75,7 +75,7 @@ func (w *writer) rotateFrom(removed uint64, now time.Time) error {
 	// A file that was mended gets no entry of a clean end, because some of its entries are missing.
 	if !w.rotation.mended {
 		if err := w.writeEnd(true); err != nil {
-			w.failed(err) // the old file remains a whole IET
+			w.failed(err) // the old file remains a readable IET
 		}
 	}
 	old, left := w.file, next.placer.Left()

@@ -167,7 +167,7 @@ func (s *fileSink) checkSize() error {
 	return fmt.Errorf("record to %s: %w: it has %d bytes, expected %d", s.name, errChanged, fi.Size(), s.stored())
 }
 
-// mend cuts a file that another program has changed, and keeps the entries that are still whole. root is
+// mend cuts a file that another program has changed, and keeps the entries that are still intact. root is
 // the encoding of the first entry. mend returns the number of entries in the file, and how many entries and
 // spans are lost.
 func (s *fileSink) mend(v format.Version, root []byte) (left, entries, spans int, err error) {
@@ -194,9 +194,9 @@ func (s *fileSink) mend(v format.Version, root []byte) (left, entries, spans int
 }
 
 // wholePrefix returns how many entries at the beginning of the file are unchanged, and their size in bytes
-// including the magic. It ignores all bytes from the offset within on. It decodes only the last of these
-// entries: if another program had changed earlier bytes, the sizes of the entries would hardly lead to an
-// entry here.
+// including the magic. It ignores the bytes from the offset within on. It decodes only the last of these
+// entries. This is enough: if another program had changed earlier bytes, a valid entry would hardly begin
+// at exactly this offset.
 func (s *fileSink) wholePrefix(v format.Version, within int64) (entries int, size int64) {
 	type entry struct {
 		end    int64

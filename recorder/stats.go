@@ -52,7 +52,7 @@ func (d *Dropped) add(e *Dropped) {
 // Stats holds the counts of a [Recorder].
 type Stats struct {
 	Entries Counts // all entries, including spans and the entries of the recorder itself
-	Spans   Counts // a span counts twice if it was recorded open and then as a whole
+	Spans   Counts // a span counts twice if it was recorded first as an open span and then as an ended one
 	Bytes   int64  // size of the growing IET file
 	Files   int    // number of files that a new file has replaced
 	// Redacted counts the replaced secrets for each rule of package redact. It is nil if no secret was

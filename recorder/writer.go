@@ -18,7 +18,7 @@ import (
 // journal and return. One goroutine, which runs the method run, reads the records from the journal and
 // writes them.
 //
-// Calls use the intake, and the goroutine tells them there what it has done. The functions that finish earlier files
+// Calls use the intake, and the goroutine reports its results to them there. The functions that finish earlier files
 // use the finisher. All other fields, with the output, belong to the goroutine.
 type writer struct {
 	intake
@@ -74,7 +74,7 @@ func (w *writer) run() {
 	}
 }
 
-// setTimer makes the timer fire when the next task is due, or leaves it if it fires earlier.
+// setTimer makes the timer fire when the next task is due. It does not change a timer that fires earlier.
 func (w *writer) setTimer() {
 	if w.suspended {
 		return
@@ -162,7 +162,7 @@ func (w *writer) drain() error {
 	return nil
 }
 
-// dropLost counts the records that the journal has lost as dropped. It returns the reason of the loss.
+// dropLost adds the records that the journal has lost to the counts of dropped ones. It returns the reason of the loss.
 func (w *writer) dropLost() error {
 	entries, spans, err := w.reader.Lost()
 	if err != nil {
@@ -333,8 +333,8 @@ func (w *writer) check() {
 }
 
 // beginAgain begins a new file after the old one was removed or renamed. If that fails, recording continues
-// in a renamed file. In a file that was removed, or whose device is not mounted any more, nobody may find new
-// entries: calls fail until a new file can be made.
+// in a renamed file. New entries in a removed file, or on a device that is no longer mounted, might never be
+// found. Therefore calls then fail until a new file can be made.
 func (w *writer) beginAgain() {
 	now := time.Now()
 	err := osfile.RestoreDir(w.file.folder, w.name)
@@ -371,8 +371,8 @@ func (w *writer) checkSize() {
 }
 
 // mend repairs the file after another program has changed it: it cuts the file to the entries that are
-// still whole. A new file replaces this file when no entry is staged. The error says why the file cannot be
-// mended.
+// still intact. A new file replaces this file when no entry is staged. The error says why the file cannot
+// be mended.
 func (w *writer) mend(cause error) error {
 	root := placer.New(&w.intern.Table, &placer.Options{Columns: w.o.Version == format.V2, MaxEntrySize: w.o.MaxEntrySize})
 	root.Root()
