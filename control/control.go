@@ -127,7 +127,7 @@ type deciding struct {
 type writing struct {
 	writer     worker
 	slots      chan struct{} // a semaphore: holds one element for each request that waits for the writer
-	unfinished unfinished
+	unfinished unfinishedTraces
 	ended      error // the errors of the streams that Shutdown ended
 }
 
@@ -188,7 +188,7 @@ func New(o *Options) (*Control, error) {
 	return c, nil
 }
 
-// startUnlessDenied requests a trace. It reports errors, but no DeniedError.
+// startUnlessDenied requests a trace. It reports all errors except a DeniedError.
 func (c *Control) startUnlessDenied(ctx context.Context, r Request) {
 	var denied *DeniedError
 	if _, err := c.Start(ctx, r); err != nil && !errors.As(err, &denied) {

@@ -24,7 +24,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	if t.tc.Scope == scopeTrace {
 		o.Trace = t.Request.Span.TraceID
 		if o.Trace == [16]byte{} {
-			o.Trace[0] = 1 // an id without spans and log records
+			o.Trace[0] = 1 // an id that no span or log record has
 		}
 	}
 	sn := c.ring.Snapshot(o)

@@ -150,7 +150,7 @@ func (c *Control) begin(t *Trace) error {
 	return nil
 }
 
-// forget removes a trace that was not made from the running streams and from the watchdog.
+// forget is called if t could not be made. It removes t from the running streams, and its span from the watchdog.
 func (c *Control) forget(t *Trace) {
 	c.mu.Lock()
 	c.running = slices.DeleteFunc(c.running, func(other *Trace) bool { return other == t })

@@ -132,7 +132,7 @@ func (c spanTriggers) WantsMarks() bool {
 // returns false.
 type openSpans = func(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool)
 
-// WatchSpans adds a function that tells the watchdog the open spans. stop removes the function.
+// WatchSpans registers a function through which the watchdog finds the open spans. stop removes the function.
 func (c spanTriggers) WatchSpans(spans openSpans) (stop func()) {
 	if c.Control == nil {
 		return func() {}

@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// An unfinished holds the traces that are still IETs.
-type unfinished struct {
+// unfinishedTraces holds the traces that are still IETs.
+type unfinishedTraces struct {
 	traces []*Trace
 	wait   time.Duration // time between the last attempt to finish the traces and the next attempt
 	next   time.Time     // time of the next attempt
@@ -44,7 +44,7 @@ func (c *Control) retryUnfinished() (finished []string) {
 		return err == nil
 	})
 	if len(u.traces) == 0 {
-		*u = unfinished{}
+		*u = unfinishedTraces{}
 		return finished
 	}
 	u.wait = min(max(2*u.wait, minFinishWait), maxFinishWait)
