@@ -39,17 +39,17 @@ type Options struct {
 // written below that span. If their resources differ, the entry stays below its own resource and names the span. A
 // view of the output shows the entry below the span.
 //
-// The entries of each file keep their order, but parents are written before their children. If a span was open when
-// its recorder began a new file, both files have the span; it is written once, with the children from both files. If
-// several files have the same entries about a process, these entries are also written once. Each recorder ends its
-// file with an entry about its end. These entries are written in the order of the files. An entry entrace.end in the
-// last place marks the whole output as complete, so the entries about ends are last only if every file has such an
-// entry. For a file of another format, which cannot record its end, Encode writes an entry entrace.end. Other formats
-// do not get this entry. Merging needs 4 bytes of memory per entry.
+// The entries of each file keep their order, but parents are written before their children. If a span was open when its
+// recorder began a new file, both files have the span; it is written once, with the children from both files. If
+// several files have the same entries about a process, these entries are also written once. Each recorder ends its file
+// with an entry about its end. These entries are written in the order of the files. A last entry entrace.end marks the
+// output as complete. Therefore the entries about ends are last only if every file has one. For a file of another
+// format, which cannot record its end, Encode writes an entry entrace.end. Other formats do not get this entry. Merging
+// needs 4 bytes of memory per entry.
 //
-// The error is a [*FormatError], a [*DamageError], or an error of w or ctx. Encode returns a [*DamageError] only if
-// the trace was opened with OpenOptions.Once, because otherwise Open has already returned it. The output then has
-// all whole entries. After an error of w or ctx, the output is unusable.
+// The error is a [*FormatError], a [*DamageError], or an error of w or ctx. Encode returns a [*DamageError] only if the
+// trace was opened with OpenOptions.Once, because otherwise Open has already returned it. The output then has all
+// complete entries. After an error of w or ctx, the output is unusable.
 func (t *Trace) Encode(ctx context.Context, w io.Writer, f Format, o *Options) error {
 	if o == nil {
 		o = &Options{}
@@ -128,11 +128,11 @@ func (t *Trace) write(ctx context.Context, v *view.View, w io.Writer, disk forma
 	return out.Close()
 }
 
-// EncodeFile writes the trace to the file out, as [Trace.Encode] does. The file gets its name when it is complete
-// and synced. Only the user can read it. EncodeFile does not follow a symbolic link. After an error there is no
-// file, except after a [*DamageError]: then the file has all whole entries. The output must not be one of the
-// inputs. The error is [fs.ErrExist] if out already exists and Replace is false, and [format.ErrLocked] if a
-// process records to out.
+// EncodeFile writes the trace to the file out, as [Trace.Encode] does. The file gets its name when it is complete and
+// synced. Only the user can read it. EncodeFile does not follow a symbolic link. After an error there is no file,
+// except after a [*DamageError]: then the file has all complete entries. The output must not be one of the inputs. The
+// error is [fs.ErrExist] if out already exists and Replace is false, and [format.ErrLocked] if a process records to
+// out.
 func (t *Trace) EncodeFile(ctx context.Context, out string, f Format, o *Options) error {
 	if o == nil {
 		o = &Options{}
@@ -171,7 +171,7 @@ func (t *Trace) finalize(ctx context.Context, out string, f Format, o *Options) 
 		Replace: o.Replace, Progress: t.options.Progress, Torn: func(err error) { torn = err },
 	})
 	if _, corrupt := errors.AsType[*format.CorruptError](err); corrupt {
-		return false, nil // the caller copies the whole entries
+		return false, nil // the caller copies the complete entries
 	}
 	if err == nil {
 		err = t.once.titled(t.once.damaged(torn))
@@ -214,7 +214,7 @@ func checkRecording(out string) error {
 	return nil
 }
 
-// copyFile writes all whole entries of f. If change is not nil, it calls change with each entry before it writes the
+// copyFile writes all complete entries of f. If change is not nil, it calls change with each entry before it writes the
 // entry.
 func copyFile(ctx context.Context, w *format.Writer, f *format.File, change func(e *format.TraceEntry)) error {
 	var raw []byte

@@ -21,7 +21,7 @@ import (
 // Errors.
 type Error = input.Error
 
-// A DamageError is returned if an input cannot be read to its end. All whole entries before the damage were read.
+// A DamageError is returned if an input cannot be read to its end. All complete entries before the damage were read.
 type DamageError struct{ Err error }
 
 func (e *DamageError) Error() string { return e.Err.Error() }
@@ -195,7 +195,7 @@ func (x *source) isStream(v format.Version) bool {
 	return err == nil && f != format.ET && (v == 0 || v == is)
 }
 
-// writeTo writes all whole entries of x to w. After a [*DamageError] the output is complete except for the damaged
+// writeTo writes all complete entries of x to w. After a [*DamageError] the output is complete except for the damaged
 // entries.
 func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to format.StorageFormat, o *OpenOptions) error {
 	r, total := x.r, int64(0)
@@ -241,7 +241,7 @@ func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to 
 		if x.codec != nil && x.codec.JSON && o.From == "" {
 			hint = " (--from log reads it as lines)"
 		}
-		return fmt.Errorf("%s: %w%s", x.title, errors.Join(damage, out.Abort()), hint) // the input has no whole entry
+		return fmt.Errorf("%s: %w%s", x.title, errors.Join(damage, out.Abort()), hint) // the input has no complete entry
 	}
 	if x.final && damage == nil && x.codec != nil {
 		damage = writeEnd(out)

@@ -238,7 +238,7 @@ func (t *Trace) Select(ctx context.Context, v *view.View, keep func(r view.Row) 
 		return nil, err
 	}
 	room := t.options.MaxTemp
-	if err := t.write(ctx, v, &limited{w: tmp, left: &room}, 0, format.IET, keep); err != nil {
+	if err := t.write(ctx, v, &limitedWriter{w: tmp, left: &room}, 0, format.IET, keep); err != nil {
 		return nil, errors.Join(err, tmp.Close())
 	}
 	f, err := openSpool(tmp, t.Name(0))

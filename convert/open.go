@@ -87,8 +87,7 @@ type Trace struct {
 	folders []folder                  // the folders that were passed to Open
 	again   []string                  // further names of files that are open
 
-	// The original files of those in files whose secrets are replaced. They stay open, so that no new file gets their
-	// identity.
+	// The original files of the files whose secrets are replaced. They stay open, so that no new file gets their identity.
 	redacted []*format.File
 
 	recorders recorders
@@ -102,7 +101,7 @@ type folder struct {
 
 // Open opens files and folders and makes one view of all of them:
 //
-//   - ET, IET and IETPrefix, in both versions. The files may be whole, truncated or growing, and their writer may
+//   - ET, IET and IETPrefix, in both versions. The files may be complete, truncated or growing, and their writer may
 //     have died and left a journal;
 //   - files of other formats, and files that gzip or zstd compressed. Open first writes their content to a
 //     temporary file without a name;
@@ -117,7 +116,7 @@ type folder struct {
 // a recording in the order in which they were written. Open opens the files of a folder in the order of their names.
 // A nil o means defaults.
 //
-// If files cannot be read to their ends, Open returns a Trace with all whole entries and a [*DamageError]. After any
+// If files cannot be read to their ends, Open returns a Trace with all complete entries and a [*DamageError]. After any
 // other error the Trace is nil. If a process is still writing a file, it is not an error if the file ends within an
 // entry. The caller must close the Trace.
 func Open(ctx context.Context, names []string, o *OpenOptions) (*Trace, error) {
@@ -223,7 +222,7 @@ func (t *Trace) Format(file int) Format {
 	return Format(t.files[file].Format().String())
 }
 
-// Damage returns the [*DamageError] that Open returned, or nil if all files are whole.
+// Damage returns the [*DamageError] that Open returned, or nil if all files are complete.
 func (t *Trace) Damage() error {
 	var errs []error
 	for i := range t.files {
@@ -453,7 +452,8 @@ func tracesIn(dir string) (found, left []string, err error) {
 	return inTime(found), left, nil
 }
 
-// inTime returns names with the files that a logger rotated in the order of time: app.log.2.gz, app.log.1, app.log.
+// inTime returns names, with the files that a logger has rotated in chronological order: app.log.2.gz, app.log.1,
+// app.log.
 func inTime(names []string) []string {
 	rotated := func(name string) (of string, n int) {
 		of = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst"), ".zstd")
@@ -503,7 +503,7 @@ func isTrace(name string) (head []byte, is bool) {
 	return head, err == nil && isOwn(head)
 }
 
-// isAgain reports whether the file name is an input already. If it is not, isAgain adds it to the inputs.
+// isAgain reports whether the file called name is already an input. If it is not, isAgain adds it to the inputs.
 func (o *opener) isAgain(name string, fi os.FileInfo) bool {
 	t := o.trace
 	if slices.ContainsFunc(t.inputs, func(in os.FileInfo) bool { return os.SameFile(in, fi) }) {
@@ -526,7 +526,7 @@ func (o *opener) load(x *source) error {
 	if err != nil {
 		return errors.Join(err, x.Close())
 	}
-	err = x.writeTo(o.ctx, &limited{w: tmp, left: &o.left}, 0, format.IET, &o.options)
+	err = x.writeTo(o.ctx, &limitedWriter{w: tmp, left: &o.left}, 0, format.IET, &o.options)
 	damage, damaged := errors.AsType[*DamageError](err)
 	err = errors.Join(err, x.Close())
 	if err != nil && !damaged {
@@ -571,8 +571,8 @@ func (o *opener) keepTrace(x *source, f *format.File) {
 	o.trace.traces[f] = from
 }
 
-// loadOwn opens a file in one of ENTRACE's own formats. If the file is damaged, it has the whole entries before the
-// damage.
+// loadOwn opens a file in one of ENTRACE's own formats. If the file is damaged, the trace has the complete entries
+// before the damage.
 func (o *opener) loadOwn(name string) error {
 	f, err := recorder.Open(name, nil)
 	if _, corrupt := errors.AsType[*format.CorruptError](err); corrupt {
@@ -612,7 +612,7 @@ func (o *opener) changed(f *format.File, change func(e *format.TraceEntry)) (to 
 	if err != nil {
 		return nil, nil, err
 	}
-	out, err := format.NewWriter(&limited{w: tmp, left: &o.left}, f.Version(), format.IET, nil)
+	out, err := format.NewWriter(&limitedWriter{w: tmp, left: &o.left}, f.Version(), format.IET, nil)
 	if err == nil {
 		err = copyFile(o.ctx, out, f, change)
 		err = errors.Join(err, out.Close())
@@ -711,13 +711,13 @@ func openSpool(tmp *osfile.Spool, title string) (*format.File, error) {
 	return f, nil
 }
 
-// A limited is a writer that accepts at most *left bytes.
-type limited struct {
+// A limitedWriter accepts at most *left bytes.
+type limitedWriter struct {
 	w    io.Writer
 	left *int64
 }
 
-func (l *limited) Write(p []byte) (int, error) {
+func (l *limitedWriter) Write(p []byte) (int, error) {
 	*l.left -= int64(len(p))
 	if *l.left < 0 {
 		return 0, errTempFull

@@ -19,17 +19,17 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A State says whether a file is whole, and if not, why.
+// A State says whether a file is complete, and if not, why.
 type State struct {
 	// Word is one of four words:
 	//   - "running": a process is writing the file
-	//   - "ended": the writer has closed the file, or another program has written the whole file
+	//   - "ended": the writer has closed the file, or another program has written the complete file
 	//   - "killed": the writer died before it closed the file
 	//   - "damaged": the file cannot be read to its end
 	Word      string
-	Recovered bool   // recovery finished the file of a killed writer, or saved the whole entries of a damaged file
+	Recovered bool   // recovery finished the file of a killed writer, or saved the complete entries of a damaged file
 	Rotated   bool   // the writer continued in another file
-	Snapshot  bool   // a flight recorder wrote the whole file, and the process continued to run
+	Snapshot  bool   // a flight recorder wrote the complete file, and the process continued to run
 	Dropped   uint64 // number of entries that were not written
 	// DroppedFrom and DroppedTo say when the first and the last dropped entries were lost because the disk was full
 	// or slow. They are zero if these times are not known.
@@ -84,14 +84,14 @@ func (t *Trace) State(v *view.View, file int) State {
 			v = now
 		}
 	}
-	x := t.recorders.saidIn(v, file)
+	x := t.recorders.infoIn(v, file)
 	x.recorded = t.codecs[file] == nil && (x.recorded || x.state.Word == "" && t.recorders.isRecorded(v, file))
 	return x.stateOf(v.Files()[file], live, pid, errors.Join(t.damage[file], v.Damage(file)))
 }
 
 // StateOf returns the state of the file called name. The result missing says why entries are missing in the file, as in
-// [format.File.Journal]. The parameter whole says that the caller knows that all entries are whole. StateOf then
-// needs no view of a closed file, which saves time and memory. A file that cannot be opened is damaged.
+// [format.File.Journal]. Set whole if all entries are known to be complete. StateOf then needs no view of a closed
+// file, which saves time and memory. A file that cannot be opened is damaged.
 func StateOf(ctx context.Context, name string, whole bool) (s State, missing error) {
 	if whole {
 		if f, err := recorder.Open(name, nil); err == nil {
@@ -123,7 +123,7 @@ func stateAtEnd(f *format.File) State {
 	if err != nil || last.Metadata.Name != mapping.NameEnd && (last.Metadata.Name != mapping.NameRecovered || f.Format() != format.ET) {
 		return State{}
 	}
-	var x said
+	var x recorderInfo
 	for id := uint32(1); id < n; id++ {
 		if f.Parent(id) != 0 {
 			continue
@@ -139,8 +139,8 @@ func stateAtEnd(f *format.File) State {
 	return x.stateOf(f, false, 0, nil)
 }
 
-// stateOf returns the state of f. The receiver x has the content of its recorder's entries.
-func (x *said) stateOf(f *format.File, live bool, pid int, damage error) State {
+// stateOf returns the state of f. The receiver x holds the information from its recorder's entries.
+func (x *recorderInfo) stateOf(f *format.File, live bool, pid int, damage error) State {
 	s := x.state
 	switch {
 	case live && (damage == nil || errors.Is(damage, format.ErrTruncated)) && s.Word != deadtrace.Ended:
@@ -228,10 +228,10 @@ func (k *recorders) rowsIn(v *view.View, file int) (rows []view.Row) {
 	return rows
 }
 
-// A said holds the information about a file in the entries of its recorder.
-type said struct {
+// A recorderInfo holds the information about a file that its recorder wrote into entries.
+type recorderInfo struct {
 	// state.Word is deadtrace.Ended if the last entry says that the file was closed, deadtrace.Killed if recovery
-	// has finished the file, and deadtrace.Damaged if recovery has saved the whole entries of a damaged file.
+	// has finished the file, and deadtrace.Damaged if recovery has saved the complete entries of a damaged file.
 	// Otherwise it is "".
 	state    State
 	mode     string // the mode of a flight recorder
@@ -239,8 +239,8 @@ type said struct {
 	recorded bool   // a recorder of this module wrote entries of the file
 }
 
-// saidIn returns the information about a file in the entries of recorders.
-func (k *recorders) saidIn(v *view.View, file int) (x said) {
+// infoIn returns the information about a file that recorders wrote into entries.
+func (k *recorders) infoIn(v *view.View, file int) (x recorderInfo) {
 	for _, r := range k.rowsIn(v, file) {
 		x.recorded = x.recorded || v.Role(r) == view.RoleRecorder
 		if e, err := v.Entry(r); err == nil {
@@ -253,7 +253,7 @@ func (k *recorders) saidIn(v *view.View, file int) (x said) {
 
 // add adds the information in e, an entry of a recorder. The parameter last says that e is the last entry of the
 // file.
-func (x *said) add(e *format.TraceEntry, last bool) {
+func (x *recorderInfo) add(e *format.TraceEntry, last bool) {
 	s := &x.state
 	if name := e.Metadata.Name; name == mapping.NameEnd || name == mapping.NameRecovered {
 		dropped, _ := e.Attribute(mapping.AttrDropped)

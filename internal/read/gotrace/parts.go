@@ -40,7 +40,7 @@ type Part struct {
 	Message    string // only for a Log
 	From, To   int64  // nanoseconds since 1970, or since an unknown moment if the trace has no clocks
 	Ended      bool   // To is the end of the part; if false, To is the end of the trace
-	Began      bool   // From is the begin of the part; if false, From is the beginning of the trace
+	Began      bool   // From is the beginning of the part; if false, From is the beginning of the trace
 	Goroutine  int64  // -1 if there is none
 	By         int64  // the goroutine that created the goroutine or ended the wait; -1 if there is none
 	Reason     string // why the goroutine waits, in the words of the runtime
@@ -72,7 +72,7 @@ func Parts(ctx context.Context, r io.Reader, fn func(p *Part) bool) error {
 	if err := checkVersion(head); err != nil {
 		return err
 	}
-	in := &counted{r: io.MultiReader(bytes.NewReader(head), r)}
+	in := &countingReader{r: io.MultiReader(bytes.NewReader(head), r)}
 	p := &rowReader{
 		fn: fn, goroutines: make(map[int64]*goroutineRow), tasks: make(map[uint64]*Part), endedTasks: make(map[uint64][2]uint64), ranges: make(map[rangeKey]*Part), short: make(map[string]int),
 		classes: newClasses(),
@@ -93,14 +93,14 @@ func Parts(ctx context.Context, r io.Reader, fn func(p *Part) bool) error {
 	return &DamageError{in.n, err}
 }
 
-// A counted is a reader that counts the bytes that were read.
-type counted struct {
+// A countingReader counts the bytes that were read from r.
+type countingReader struct {
 	r   io.Reader
 	n   int64
 	err error // of r, other than io.EOF
 }
 
-func (c *counted) Read(b []byte) (int, error) {
+func (c *countingReader) Read(b []byte) (int, error) {
 	n, err := c.r.Read(b)
 	c.n += int64(n)
 	if err != nil && !errors.Is(err, io.EOF) {

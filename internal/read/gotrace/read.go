@@ -222,7 +222,7 @@ func (t *Trace) ClockOfParts() {
 // A Leg is a period in which one goroutine worked for a span.
 type Leg struct{ Goroutine, From, To int64 }
 
-// Legs returns the legs of a span within the trace, in the order of time. It returns nil if the legs are not known.
+// Legs returns the legs of a span within the trace, in chronological order. It returns nil if the legs are not known.
 func (t *Trace) Legs(s *Span) []Leg {
 	from, to := s.Begin, s.End
 	if from == 0 {
@@ -256,7 +256,7 @@ type change struct {
 	span int32
 }
 
-// findWork finds the spans for which each goroutine worked, as changes in the order of time. A goroutine works for
+// findWork finds the spans for which each goroutine worked, as changes in chronological order. A goroutine works for
 // the open span that began last.
 func (t *Trace) findWork() map[int64][]change {
 	type part struct {

@@ -23,7 +23,7 @@ type goroutine struct {
 	since   int64
 	sums    [NumStates]int64 // nanoseconds in each state until since
 	last    [NumStates]int64 // the sums when a span last began or ended
-	open    []opened         // the open spans that began on it; an ended span becomes NoSpan until the spans after it have ended
+	open    []openedSpan     // the open spans that began on it; an ended span becomes NoSpan until the spans after it have ended
 	dead    int              // the number of ended spans in open
 	helps   int32            // the span for which its creator worked, or NoSpan
 	ended   int32            // the span that ended last on the goroutine, or NoSpan
@@ -51,8 +51,8 @@ type prefix struct {
 
 const maxBefore = 16 // the maximum number of waits in a prefix
 
-// An opened is a span that is open on the goroutine on which it began.
-type opened struct {
+// An openedSpan is a span that is open on the goroutine on which it began.
+type openedSpan struct {
 	span int32
 	base [NumStates]int64 // the goroutine's sums when the span began
 	own  Times            // the times during which the span was the latest open span
@@ -576,7 +576,7 @@ func (p *spanPass) begin(g *goroutine, at int64, id uint64) (int32, error) {
 	p.creditOpenSpan(g)
 	p.t.Spans = append(p.t.Spans, Span{ID: id, Parent: NoSpan, Begin: at, Goroutine: g.id, ender: g.id})
 	p.t.Spans[i].slot = int32(len(g.open))
-	g.open = append(g.open, opened{span: i, base: g.sums})
+	g.open = append(g.open, openedSpan{span: i, base: g.sums})
 	if id != 0 {
 		p.byID[id] = i
 	}
@@ -626,7 +626,7 @@ func (p *spanPass) close(g *goroutine, k int) {
 		g.dead--
 	}
 	if g.dead > 64 && g.dead > len(g.open)/2 {
-		g.open = slices.DeleteFunc(g.open, func(o opened) bool { return o.span == NoSpan })
+		g.open = slices.DeleteFunc(g.open, func(o openedSpan) bool { return o.span == NoSpan })
 		for k := range g.open {
 			p.t.Spans[g.open[k].span].slot = int32(k)
 		}

@@ -103,17 +103,17 @@ type chunk struct {
 	parsed chan struct{} // closed at the end of parse
 }
 
-// An output holds the lines of a chunk, and the encoded records that parse makes of them. Its memory is used again.
+// An output holds the lines of a chunk, and the encoded records that parse makes of them. Its memory is reused.
 type output struct {
 	lines   []byte
 	entry   format.TraceEntry // the last entry
 	fields  otel.Entry        // writes to entry
 	raw     []byte            // encoded entries
-	records []written
+	records []writtenRecord
 }
 
-// A written describes an encoded record.
-type written struct {
+// A writtenRecord describes an encoded record.
+type writtenRecord struct {
 	size    int
 	service string
 	shape   *Shape
@@ -265,7 +265,7 @@ func (c *chunk) add(r *Record) {
 	}
 	had := len(c.raw)
 	c.raw = format.AppendTraceEntry(c.raw, c.w.Version(), &c.entry)
-	c.records = append(c.records, written{len(c.raw) - had, r.Service, r.Shape})
+	c.records = append(c.records, writtenRecord{len(c.raw) - had, r.Service, r.Shape})
 }
 
 // end writes the entry with the number of records of each shape.
