@@ -27,7 +27,7 @@ type decoder struct {
 	entry   int64 // the id of the entry that is decoded, or noEntry
 	version Version
 	maxSize int  // the maximum size of an entry
-	whole   bool // b is the whole entry, so a read past its end is damage
+	whole   bool // b is a complete entry, so a read past its end is damage
 
 	index   int // the index of the attribute that is decoded; -1 outside of attributes
 	err     error
@@ -340,9 +340,9 @@ func (d *decoder) single(e *TraceEntry) error {
 func (d *decoder) failed() bool { return d.err != nil || d.short }
 
 // next decodes the entry with the given id at the beginning of b. off is the offset of b in the file. If prefixed is
-// true, b begins with the length of the entry. raw is the encoded entry, and size its size in b, with the length
-// before it. If b does not have the whole entry, size is 0 and err is nil. Then d.need is the number of bytes that b
-// must have at least, and d.Err names the missing part.
+// true, b begins with the length of the entry. raw is the encoded entry, and size its size in b, with the length before
+// it. If b does not have the complete entry, size is 0 and err is nil. Then d.need is the number of bytes that b must
+// have at least, and d.Err names the missing part.
 func (d *decoder) next(b []byte, off, id int64, prefixed bool, e *TraceEntry) (raw []byte, size int, err error) {
 	gap := 0
 	if prefixed {

@@ -35,7 +35,8 @@ func AppendTraceEntry(b []byte, v Version, e *TraceEntry) []byte {
 	return enc.B
 }
 
-// head returns the part of e that package wire encodes. Package inside has the same for packages of this module.
+// head returns the part of e that package wire encodes. Package inside has the same function for packages of this
+// module.
 func (e *TraceEntry) head() wire.Head {
 	m, message := &e.Metadata, &e.Message
 	return wire.Head{

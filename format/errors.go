@@ -67,7 +67,7 @@ func (truncated) Error() string { return "format: unexpected end" }
 func (truncated) Unwrap() error { return io.ErrUnexpectedEOF }
 
 // A TruncatedError reports that the input stops within an entry or before the first entry. All earlier entries are
-// whole. The error matches [ErrTruncated] and [io.ErrUnexpectedEOF].
+// complete. The error matches [ErrTruncated] and [io.ErrUnexpectedEOF].
 type TruncatedError struct {
 	Offset   int64  // the start of the incomplete entry in the file; outside of entries, the start of the incomplete field
 	Entry    int64  // id of the incomplete entry, or -1 outside of entries

@@ -51,8 +51,8 @@ type File struct {
 	growing sync.Mutex
 	damaged atomic.Pointer[error] // set by grow; replaces damage
 
-	// Invariants, for n entries: offsets has n+1 items, which are ascending and relative to data. The last item is
-	// the end of the last whole entry.
+	// Invariants, for n entries: offsets has n+1 items, which are ascending and relative to data. The last item is the end
+	// of the last complete entry.
 	data    int64
 	offsets atomic.Pointer[positions]
 	gap     int64 // the size of the length before each entry: 8 in IETPrefix, otherwise 0
@@ -69,7 +69,7 @@ type File struct {
 // that [Find] returns: x.iet for x.et, or x.et for x.iet. A nil o means defaults. If the writer died, package
 // recorder's Open also reads the entries in the writer's journal.
 //
-// If the writer died, the file may stop within an entry. Open accepts such a file: the File has the whole entries,
+// If the writer died, the file may stop within an entry. Open accepts such a file: the File has the complete entries,
 // and [File.Damage] says where the file stops. Any other damage is an error, usually a [*CorruptError]; see
 // [OpenOptions].
 func Open(name string, o *OpenOptions) (*File, error) {
@@ -189,10 +189,10 @@ func (f *File) Journal() (entries int, missing error) {
 	return entries, f.missing
 }
 
-// WholeSize returns the size in bytes of the header and the whole entries.
+// WholeSize returns the size in bytes of the header and the complete entries.
 func (f *File) WholeSize() int64 { return f.data + int64(f.offsets.Load().last()) }
 
-// Damage says why the entries end before the end of the file, or returns nil if the file is whole. The error is a
+// Damage says why the entries end before the end of the file, or returns nil if the file is complete. The error is a
 // [*TruncatedError], or if the file was opened with [OpenOptions].Lenient, possibly a [*CorruptError].
 func (f *File) Damage() error {
 	if d := f.damaged.Load(); d != nil {
@@ -201,7 +201,7 @@ func (f *File) Damage() error {
 	return f.damage
 }
 
-// Len returns the number of whole entries. Their ids are 0 to Len()-1.
+// Len returns the number of complete entries. Their ids are 0 to Len()-1.
 func (f *File) Len() int { return max(f.offsets.Load().len()-1, 0) }
 
 // Children returns the ids of the children of an entry, ascending. It returns nil if the entry does not exist. The

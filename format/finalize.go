@@ -186,7 +186,7 @@ func tableOf(f io.ReaderAt, size int64, x *entrybytes.Index, step func(int64) er
 	return t, v, err
 }
 
-// tableIn makes a table from the index x of a whole file.
+// tableIn makes a table from the index x of a complete file.
 func tableIn(x *entrybytes.Index) *table {
 	t := newTable()
 	t.offsets.grow(x.Len() + 1)
@@ -228,7 +228,7 @@ func newSyncer(sync func() error) *syncer {
 	return s
 }
 
-// wrote tells s the total number of written bytes. It requests a sync if enough bytes were added.
+// wrote passes s the total number of written bytes. It requests a sync if enough bytes were added.
 func (s *syncer) wrote(n int64) {
 	if n < s.next {
 		return

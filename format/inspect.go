@@ -8,15 +8,15 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// A Report says how many whole entries a file has, and what follows these entries.
+// A Report says how many complete entries a file has, and why these entries end.
 type Report struct {
 	Name      string // the name of the file
 	Version   Version
 	Format    StorageFormat
-	Entries   int    // the number of whole entries
+	Entries   int    // the number of complete entries
 	Size      int64  // the size of the file in bytes
-	GoodBytes int64  // the size from the start of the file to the end of the last whole entry
-	Reason    string // why the whole entries end: "clean", "torn", "zero_tail" or "corrupt"
+	GoodBytes int64  // the size from the start of the file to the end of the last complete entry
+	Reason    string // why the complete entries end: "clean", "torn", "zero_tail" or "corrupt"
 	Damage    error  // the details of Reason: a [*TruncatedError] or [*CorruptError]
 	Ended     bool   // the last entry marks a clean end
 	Live      bool   // a living process is writing the file
@@ -30,7 +30,7 @@ func (f *File) Report() (*Report, error) {
 		Reason: CutReasonOf(f.damage), Damage: f.damage, Live: osfile.Locked(f.name),
 	}
 	if r.Entries == 0 && f.damage != nil && f.format == ET {
-		r.GoodBytes = wire.MagicSize // without whole entries the tables are useless
+		r.GoodBytes = wire.MagicSize // without complete entries the tables are useless
 	}
 	if n := f.Len(); n > 0 {
 		last, err := f.Entry(uint32(n - 1))

@@ -6,7 +6,7 @@ import "slices"
 // for each block of 32 offsets, and the distance of each offset from the base of its block. If a distance does not
 // fit into 16 bits, wide has all offsets of the block.
 //
-// The zero value is an empty list. If shared is set in a copy, the copy can grow without a change of the original.
+// The zero value is an empty list. If shared is set in a copy, the copy can grow without changing the original.
 type positions struct {
 	bases  []uint64 // the base of each block, or wideMark combined with an index into wide
 	deltas []uint16

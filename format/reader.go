@@ -90,16 +90,16 @@ func (r *Reader) Format() StorageFormat { return r.format }
 // ID returns the id of the entry that Next returned last, or -1 before the first call of Next.
 func (r *Reader) ID() int64 { return r.id }
 
-// Offset returns the offset of the end of the entry that Next returned last. All entries before it are whole.
+// Offset returns the offset of the end of the entry that Next returned last. All entries before it are complete.
 func (r *Reader) Offset() int64 { return r.off }
 
 // Raw returns the encoding of the entry that Next returned last, without the length
 // before the entry. The slice is valid until the next call of Next.
 func (r *Reader) Raw() []byte { return r.raw }
 
-// Next returns the next entry, which is valid until the next call. The error is [io.EOF] at the end of a whole trace,
-// a [*TruncatedError] if the input stops within an entry, a [*CorruptError] for other damage, or the error of the
-// source. After an error, every further call returns the same error.
+// Next returns the next entry, which is valid until the next call. The error is [io.EOF] at the end of a complete
+// trace, a [*TruncatedError] if the input stops within an entry, a [*CorruptError] for other damage, or the error of
+// the source. After an error, every further call returns the same error.
 func (r *Reader) Next() (*TraceEntry, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -167,7 +167,7 @@ func (r *Reader) decode(id int64) (int, error) {
 				if r.end == r.start {
 					err = &TruncatedError{Offset: at, Entry: id, ZeroTail: true}
 				}
-				r.off = at // the zeros are not part of a whole entry
+				r.off = at // the zeros are not part of a complete entry
 			}
 			return 0, err
 		}

@@ -255,8 +255,8 @@ func (t *table) gap() int {
 // stepSize is the number of bytes after which a scan calls step.
 const stepSize = 1 << 20
 
-// scanEntries reads a trace of size bytes. The table has all whole entries, even if the error is not nil. If step
-// is not nil, scanEntries calls it from time to time with the number of bytes that were read.
+// scanEntries reads a trace of size bytes. The table has all complete entries, even if the error is not nil. If step is
+// not nil, scanEntries calls it from time to time with the number of bytes that were read.
 func scanEntries(src io.Reader, size int64, step func(int64) error) (*table, error) {
 	t := newTable()
 	r, err := newReader(src, nil, walkSize)

@@ -131,7 +131,7 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Close flushes. For an ET, it then writes the whole file to the destination. Always call Close or Abort, because
+// Close flushes. For an ET, it then writes the complete file to the destination. Always call Close or Abort, because
 // they remove the temporary file. If an earlier call failed, Close returns the same error. A second Close returns
 // [ErrClosed].
 func (w *Writer) Close() error {

@@ -35,7 +35,7 @@ type ValueShare struct {
 	Text  string `json:"value"` // set by callers that display the value
 	Where string `json:"where"` // a filter that selects the rows with the value
 	// AtLeast reports that the rows have Value or a larger number. Such a threshold precedes the other values of the
-	// field. It is there only if it tells the sets of rows apart better than each single value.
+	// field. It exists only if it separates the two sets of rows better than every single value.
 	AtLeast bool  `json:"at_least"`
 	In      int64 `json:"in"`
 	Others  int64 `json:"others"`

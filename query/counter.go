@@ -44,7 +44,7 @@ func (c *valueCounts) add(v Value, n [2]int64) {
 	}
 }
 
-// comparable reports whether the values can tell rows apart. It is false if all rows have the same value, or if the
+// comparable reports whether the values can distinguish rows. It is false if all rows have the same value, or if the
 // values are probably ids.
 func (c *valueCounts) comparable(rows int64) bool {
 	total := c.sum[0] + c.sum[1]

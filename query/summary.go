@@ -40,7 +40,7 @@ func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Opti
 }
 
 // Models returns a table of the calls of generative models in a set, by model and operation, as OpenTelemetry's
-// conventions record them. An agent's span has the tokens of the calls below it again, as another operation.
+// conventions record them. An agent's span repeats the tokens of the calls below it, as another operation.
 func Models(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Table, error) {
 	t, err := tableOf(ctx, v, rows, true, "{ .gen_ai.request.model != nil } | count() | sum(.gen_ai.usage.input_tokens) | sum(.gen_ai.usage.output_tokens) by(.gen_ai.request.model, .gen_ai.operation.name)", .5, .95)
 	if err == nil {

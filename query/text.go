@@ -115,7 +115,7 @@ func (m *machine) words(w *words) func(e *env) bool {
 	return func(e *env) bool {
 		r := e.row
 		meta := v.Metadata(r)
-		// The names of log records are not searched: they say nothing, and users see the message instead.
+		// The names of log records are not searched, because users see the message instead of the name.
 		if v.Role(r) != view.RoleLog && match(meta.Name) || match(meta.Target) {
 			return true
 		}

@@ -44,7 +44,7 @@ const (
 	Search Verdict = iota
 	// Replace means that the value is a secret.
 	Replace
-	// Keep means that the value stays as it is.
+	// Keep means that the value is not changed.
 	Keep
 )
 

@@ -126,7 +126,7 @@ func (f *finder) item(name string, from, to int) {
 		}
 		from = to - len(strings.TrimLeft(value, blank))
 	}
-	end := f.end // find searches the block again, because a line that stays can contain a secret
+	end := f.end // find searches the block again, because a line that is not replaced can contain a secret
 	text := strings.TrimRight(f.s[from:to], blank)
 	if isMember || isLong(text) && strings.IndexByte(text, ' ') < 0 {
 		if quote, _ := quoteAt(f.s, from); quote != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// A timed is a connection whose reads fail after a deadline, or once ctx is done.
+// A timed is a connection with a time limit for reads. A read also fails once ctx is done.
 type timed struct {
 	net.Conn
 

@@ -16,7 +16,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/receivedfiles"
 )
 
-// An incoming writes a received trace to an IET file. If a write fails, the file is truncated after the last whole
+// An incoming writes a received trace to an IET file. If a write fails, the file is truncated after the last complete
 // entry.
 type incoming struct {
 	names   *receivedfiles.Names
@@ -26,7 +26,7 @@ type incoming struct {
 	begun   func(path string) // called, if not nil, when the file exists
 
 	f       *os.File // nil until entries are written
-	buf     []byte   // whole entries that are not written yet
+	buf     []byte   // complete entries that are not written yet
 	ends    []int    // the offset in buf at which each of these entries ends
 	entries int64    // number of entries in the file
 	size    int64    // total size of the entries in the file, without the magic
@@ -71,8 +71,8 @@ func (in *incoming) flush() error {
 	return err
 }
 
-// write writes the entries in b to the file. The slice ends has the offset in b at which each entry ends. If the
-// quota or the disk stops the write, the file ends with the last whole entry.
+// write writes the entries in b to the file. The slice ends has the offset in b at which each entry ends. If the quota
+// or the disk stops the write, the file ends with the last complete entry.
 func (in *incoming) write(b []byte, ends []int) error {
 	if in.f == nil {
 		if err := in.create(in.serviceOf(b, ends)); err != nil {

@@ -62,7 +62,7 @@ func next(b []byte) (r record, rest []byte) {
 	return r, b[recordHead+size:]
 }
 
-// A queue holds the entries to be sent, in chunks of whole entries.
+// A queue holds the entries to be sent, in chunks of complete entries.
 type queue struct {
 	chunks []*chunk
 	spare  *chunk

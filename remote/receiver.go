@@ -212,7 +212,7 @@ func (sv *server) receive(ctx context.Context, conn net.Conn) Received {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	f := &frames{
-		conn: &timed{Conn: &answering{conn}, ctx: ctx}, limit: sv.MaxEntrySize, frame: sv.FrameTimeout, idle: sv.IdleTimeout,
+		conn: &timed{Conn: &answeringConn{conn}, ctx: ctx}, limit: sv.MaxEntrySize, frame: sv.FrameTimeout, idle: sv.IdleTimeout,
 		buffers: &sv.buffers, from: listener.AddressOf(conn.RemoteAddr(), sv.MaxPerAddress <= 0),
 	}
 	defer f.release()
@@ -239,13 +239,13 @@ func (sv *server) receive(ctx context.Context, conn net.Conn) Received {
 	return done
 }
 
-// An answering is a connection with a time limit for each write. TLS may write during a read. Without a limit, a
+// An answeringConn is a connection with a time limit for each write. TLS may write during a read. Without a limit, a
 // sender that reads nothing could block this write forever.
-type answering struct{ net.Conn }
+type answeringConn struct{ net.Conn }
 
 const answerTimeout = time.Second
 
-func (a *answering) Write(b []byte) (int, error) {
+func (a *answeringConn) Write(b []byte) (int, error) {
 	_ = a.SetWriteDeadline(time.Now().Add(answerTimeout))
 	n, err := a.Conn.Write(b)
 	if err != nil {

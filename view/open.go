@@ -30,7 +30,7 @@ type fileEnd struct {
 	rotated bool  // the recorder continued in another file
 }
 
-// and returns how two files end together: they go on in another file only if both do.
+// and combines the ends of two files. The recorder continued in another file only if this is so for both.
 func (e fileEnd) and(other fileEnd) fileEnd {
 	return fileEnd{max(e.last, other.last), e.rotated && other.rotated}
 }

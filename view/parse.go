@@ -642,7 +642,7 @@ func (w *parser) add(c *chunk, r record, b []byte, l *wire.Layout, id uint32, v 
 	c.records = append(c.records, r)
 }
 
-// maxUsual is the maximum size of a text that the encoding in the usual form keeps whole. A longer text is too long
+// maxUsual is the maximum size of a text that the encoding in the usual form does not cut. A longer text is too long
 // for every table of the parser.
 const maxUsual = 1<<16 - 1
 

@@ -5,8 +5,8 @@ import (
 	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
-// sharedSpans has the spans that a client and a server share: each recorded a half of the span, with the same ids, as
-// B3 headers require.
+// sharedSpans holds the spans that a client and a server share. With B3 headers, each of them records a half of the
+// span, with the same ids.
 type sharedSpans struct {
 	clients map[Row]Row  // the client's half of each server's half
 	servers map[half]Row // the first server's half in each service
@@ -83,7 +83,7 @@ func (b *builder) findShared(was uint32) error {
 }
 
 // belowShared returns moves of two kinds. A server's half moves below its client's half. A span or log record below a
-// shared span moves below the half of its own service, or stays if neither half belongs to its service.
+// shared span moves below the half of its own service, or is not moved if neither half belongs to its service.
 func (b *builder) belowShared() (below []move) {
 	if len(b.halved.clients) == 0 {
 		return nil

@@ -17,9 +17,9 @@ import (
 // A Join says how a span was found in an execution trace.
 type Join uint8
 
-// The joins. A marked span has written its id into the execution trace. A matched span has the same name as a task
-// that began at about the same time. If there are several such tasks, a task below the task of the span's parent is
-// preferred. Only these facts show that the task and the span are the same.
+// The joins. A marked span has written its id into the execution trace. A matched span has the same name as a task that
+// began at about the same time. If there are several such tasks, a task below the task of the span's parent is
+// preferred. Nothing else shows that the task and the span are the same.
 const (
 	NotJoined Join = iota
 	Marked
