@@ -9,9 +9,9 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Ask answers a question of the program itself as a request for api/NAME with these parameters is answered. It decodes
-// the JSON of the answer into the value to which answer points, as [json.Unmarshal] does. It returns the view to which
-// row numbers in the answer belong. A wrong query is a *query.Error. The handler must have a view.
+// Ask answers a question of the program itself, in the same way as an HTTP request for api/NAME with these parameters.
+// It decodes the JSON of the answer into the value to which answer points, as [json.Unmarshal] does. It returns the
+// view to which row numbers in the answer belong. A wrong query is a *query.Error. The handler must have a view.
 func (h *Handler) Ask(ctx context.Context, name string, parameters url.Values, answer any) (*view.View, error) {
 	to := handlers["api/"+name]
 	if to == nil {
@@ -28,8 +28,8 @@ func (h *Handler) Ask(ctx context.Context, name string, parameters url.Values, a
 	return s.v, json.Unmarshal(b, answer)
 }
 
-// Renew adds what was written to the files since the last call, as an open page does four times a second with
-// [Options].Follow. It reports whether there is something new.
+// Renew adds the entries that were written to the files since the last call, and reports whether there are
+// any. With [Options].Follow, an open page does this four times a second.
 func (h *Handler) Renew(ctx context.Context) (bool, error) {
 	was := h.view()
 	h.reopen(ctx)

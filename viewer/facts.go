@@ -45,7 +45,7 @@ func factsOf(v *view.View, names []string) facts {
 	}
 }
 
-// A skew is an [analyze.Clock] for the page.
+// A skew is an [analyze.Clock] in the form that the page receives.
 type skew struct {
 	Name string `json:"name"`
 	Late string `json:"late"` // the correction, in the form that the flag --clock accepts

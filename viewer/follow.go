@@ -213,8 +213,8 @@ func (h *Handler) grow(ctx context.Context) (*state, error) {
 	return h.state, nil
 }
 
-// reopen replaces the view if the names of the files now mean other files. If the new files cannot be read, the
-// old view stays, and the next call tries again.
+// reopen replaces the view if the names of the files now refer to other files. If the new files cannot be read, it
+// keeps the old view, and the next call tries again.
 func (h *Handler) reopen(ctx context.Context) {
 	if h.options.Reopen == nil {
 		return

@@ -14,9 +14,9 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// isShown reports whether a row has a line in the tree. Hits, errors and the time axis count only shown rows. If a
-// row has no line, for example a resource, the rows below it are shown in its place. A link is shown with its span.
-// The last entry of a recorder has no line, because it only says that the file is whole.
+// isShown reports whether a row has a line in the tree. Hits, errors and the time axis count only shown rows. If a row
+// has no line, for example a resource, the rows below it are shown in its place. A link is shown with its span. The
+// last entry of a recorder has no line, because it only says that the file is complete.
 func isShown(v *view.View, r view.Row) bool {
 	switch v.Role(r) {
 	case view.RoleSpan, view.RoleEvent, view.RoleLog, view.RoleOther:

@@ -16,9 +16,9 @@ const (
 	maxSteps    = 40               // the maximum number of joined steps in an answer
 )
 
-// A pathAnswer is the critical path of the outermost span above a row. Its Steps are for people. Steps of the same
-// name, service and state are joined at the place of the first step. Steps without a span are joined only if their
-// goroutine is the same.
+// A pathAnswer is the critical path of the outermost span above a row. The page shows its Steps as a list. In this
+// list, steps of the same name, service and state are joined at the position of the first one. Steps without a span are
+// joined only if their goroutine is the same.
 type pathAnswer struct {
 	*analyze.CriticalPath
 
@@ -64,8 +64,8 @@ func (q *request) critical(ctx context.Context) (any, error) {
 	return q.encoded(ctx, out, nil)
 }
 
-// largest returns a function that reports whether a number is one of the n largest of a list. Call it for numbers in the
-// order of the list, because of equal numbers it accepts the first.
+// largest returns a function that reports whether a number is one of the n largest of a list. Call it for the numbers
+// in the order of the list: if several numbers are equal, it prefers the earlier ones.
 func largest[T any, N int64 | float64](list []T, n int, number func(x *T) N) func(x N) bool {
 	if len(list) <= n {
 		return func(N) bool { return true }

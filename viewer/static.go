@@ -198,7 +198,7 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 // roundPart rounds a position from 0 to 1.
 func roundPart(x float32) float32 { return float32(math.Round(float64(x)*10_000) / 10_000) }
 
-// The strip and the lanes of a static page have these numbers of parts of the time.
+// The strip and the lanes of a static page divide the time into these numbers of parts.
 const (
 	staticBins  = 500
 	staticParts = maxBins

@@ -27,7 +27,7 @@ type strip struct {
 	Errors   []uint32    `json:"errors"`
 	Open     []uint32    `json:"open"` // spans that have not ended
 	Hits     []uint32    `json:"hits"` // rows that the query selects; empty without a query
-	Idle     [][2]string `json:"idle"` // long gaps in which no row began or ended, in order of time
+	Idle     [][2]string `json:"idle"` // long gaps in which no row began or ended, in chronological order
 }
 
 // strip answers with the number of rows over time. The parameter n is the number of bins. The bins cover the
@@ -190,7 +190,7 @@ func serviceIn(b *columns.Block, i int, numbers []int, none int) int {
 	return none
 }
 
-// idleTimes returns the longest gaps between busy bins, in the order of time.
+// idleTimes returns the longest gaps between busy bins, in chronological order.
 func idleTimes(busy []uint64, from, to int64) [][2]string {
 	type gap struct{ from, n int }
 	var gaps []gap

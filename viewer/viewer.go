@@ -53,10 +53,10 @@ type Options struct {
 	// the name of the chosen recording, and the name of a recording to compare it with, or "".
 	Runs   []Run
 	Choose func(run, against string)
-	// Reopen, if set, checks whether the names of the files now mean other files. If they do, Reopen returns a
-	// view of the new files, and the page then shows this view. From then on, Names and Notices must describe the
-	// new files. If the files are the same, Reopen returns nil. The handler calls Reopen once a second while a
-	// page is open, from one goroutine at a time.
+	// Reopen, if set, checks whether the names of the files now refer to other files. If they do, Reopen returns
+	// a view of the new files, and the page then shows this view. From then on, Names and Notices must describe
+	// the new files. If the files are the same, Reopen returns nil. The handler calls Reopen once a second while
+	// a page is open, from one goroutine at a time.
 	Reopen func(ctx context.Context) (*view.View, error)
 	// Correct, if set, returns a view of the same files in which clocks that seem to be wrong are corrected. The page
 	// then has a button to show this view. Correct cannot be combined with Follow.

@@ -84,7 +84,7 @@ export function useLatest<K extends Name>(name: K, q: Maybe<K>, state = trace.ve
 }
 
 // paced returns a function that calls run, but not while an earlier call runs, nor in a pause after it, which is as
-// long as the call was. If the least pause is 0, there is no pause. One more call stands for all calls in the meantime.
+// long as the call was. If the least pause is 0, there is no pause. One later call replaces all calls in the meantime.
 export function paced(least: () => number, run: () => Promise<void>) {
   let busy = false,
     again = false

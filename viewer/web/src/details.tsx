@@ -362,7 +362,8 @@ const Actions = ({ query, value }: { query: string; value: string }) => (
   </span>
 )
 
-// Plain shows a value, or what stands for it, with buttons for the value.
+// Plain shows the name and the value of an attribute, or the children in place of the value, with buttons for the
+// value.
 const Plain = ({
   name,
   value,

@@ -155,7 +155,7 @@ const Info = ({ run, from, service }: { run: LaneRun; from: bigint; service: str
 const says = ({ name, count, long, errors }: LaneRun) =>
   `${plain(name)}, ${count > 1 ? many(count, 'span') : duration(BigInt(long))}${errors ? ', error' : ''}`
 
-// runsOf returns the runs in sight.
+// runsOf returns the visible runs.
 function runsOf(l: Lanes, axis: Axis, lanes: { service: string; y: number }[]): Run[] {
   // Times are numbers relative to the first time, because pixels do not need exact nanoseconds.
   const shift = Number(l.from_unix_nano - axis.from),

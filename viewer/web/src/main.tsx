@@ -621,7 +621,7 @@ const take = paced(
   }
 )
 
-// letterOf has the keys that do what a letter does.
+// letterOf maps keys to the letters that have the same effect.
 const letterOf: Record<string, string> = {
   ArrowDown: 'j',
   ArrowUp: 'k',

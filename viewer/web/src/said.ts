@@ -122,8 +122,8 @@ function parts(m: unknown, role: string): Said[] {
 
 const many = (v: unknown) => (Array.isArray(v) ? v : v === undefined ? [] : [v])
 
-// conversation returns the steps of turns, which must be in order of time. It omits messages that are also in earlier
-// turns, for example in the span above, or in the history that each request repeats.
+// conversation returns the steps of turns, which must be in chronological order. It omits messages that are also in
+// earlier turns, for example in the span above, or in the history that each request repeats.
 export function conversation(turns: Turn[]): Step[] {
   const known = new Set<string>(),
     steps = new Map<number, Step>()

@@ -1,4 +1,4 @@
-// Which rows of the tree are in sight.
+// The visible rows of the tree.
 import { batch, effect, signal, untracked } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { clamp } from './bars'
@@ -17,7 +17,7 @@ import * as trace from './trace'
 class Scroll {
   pages!: Pages // the rows of the current shape
   shown!: Pages // equal to pages, or the previous pages until the visible rows of pages are loaded
-  top = 0 // the position of the first row in sight
+  top = 0 // the position of the first visible row
   full = 0 // the number of rows that fit
   visible = 0 // the number of rows that fit, including partly visible rows
   atEnd = true
@@ -98,7 +98,7 @@ class Scroll {
     return { rows, sticky: this.sticky }
   }
 
-  // settle requests the rows in sight, and selects a row that was awaited.
+  // settle requests the visible rows, and selects a row that was awaited.
   settle() {
     const ending = this.pages.waits(true)
     if (!ending) {

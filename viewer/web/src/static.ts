@@ -385,7 +385,7 @@ export class Static implements Source {
     }
   }
 
-  // isPart reports whether a question is about a part of what the page has.
+  // isPart reports whether a question is about only a part of the rows of the page.
   private isPart({ q, window, root }: Part) {
     return (q && q !== this.d.meta.static) || window || root
   }

@@ -45,7 +45,7 @@ export function Tree() {
     (narrow ? size.width : left - durationWidth()) * 0.45
   )
 
-  // If the query, the window or the threshold changes, the visible rows stay.
+  // If the query, the window or the threshold changes, the same rows stay visible.
   const choice = `${search.only.value} ${time.windowText.value} ${time.shortest.value} ${search.mode.value}`,
     chosenBefore = useRef(choice)
   useEffect(() => {
@@ -60,7 +60,7 @@ export function Tree() {
   useWheel(chart, scroll.by)
   useTouch(chart.box)
 
-  // The rows with bars: those in sight, and in the first places those that stay at the top.
+  // The rows with bars: the rows that stay at the top, in the first places, and the visible rows below them.
   const barred = rows.flatMap(({ i, at: behind }) => {
     const at = sticky[i - top] ?? behind
     return at ? [{ i, at, by: origin(i, at), isSpan: roleOf(at.flags) === roleSpan }] : []
