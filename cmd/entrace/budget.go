@@ -23,7 +23,7 @@ import (
 // envBudget is the variable for --budget.
 const envBudget = "ENTRACE_BUDGET"
 
-// fitAnswer runs a command. What the command prints on its console then fits the budget, the value of --budget.
+// fitAnswer runs a command with a console that shortens the output to the budget, the value of --budget.
 func (c *console) fitAnswer(budget string, flags *pflag.FlagSet, run func(c *console) error) error {
 	most, err := quantity.ParseBytes(cmp.Or(budget, "0"))
 	follow, _ := flags.GetBool("follow") // false if the command has no such flag
@@ -59,15 +59,16 @@ func (c *console) unlimited() string {
 	return show.Safe(shellLine(append(args, "--budget", "0")))
 }
 
-// The values of rows for a budget, beside which their durations are small.
+// A budget prefers rows with large values. The value of a row is a part of its duration, plus one of these numbers,
+// which are larger than any duration.
 const (
 	valueOpen   = int64(1) << 62
 	valueFailed = int64(1) << 61
 	valuePath   = int64(1) << 60 // on the critical path of the slowest span
 )
 
-// fitRows chooses which of rows the budget keeps, with one line in place of the others of a kind. up returns the row
-// above a row. size returns how many bytes a row has, at most.
+// fitRows returns the rows that the budget keeps. One line replaces the omitted rows of each kind. The func up returns
+// the row above a row. The func size returns the maximum size of a row in bytes.
 func (p *printer) fitRows(rows []view.Row, up func(r view.Row) (view.Row, bool), size func(r view.Row) int) view.Set[view.Row] {
 	v := p.v
 	slowest, longest := view.Row(0), time.Duration(0)
@@ -158,7 +159,7 @@ func (p *printer) count(rows ...view.Row) (n int) {
 	return n
 }
 
-// kind describes what rows that can be folded into one line have in common.
+// kind describes the kind of row r. One line can replace several rows of the same kind.
 func (p *printer) kind(r view.Row) string {
 	f := p.v.Flags(r)
 	text := p.v.Name(r)
@@ -180,7 +181,7 @@ func (p *printer) kind(r view.Row) string {
 	return text
 }
 
-// fold returns the line that stands for rows of a kind, in JSON as a text.
+// fold returns the line that replaces rows of the same kind. With JSON, the line is a JSON string.
 func (p *printer) fold(alike []view.Row) []byte {
 	var took []int64
 	for _, r := range alike {

@@ -87,8 +87,8 @@ func (c *console) paint(color, s string) string {
 	return "\x1b[" + color + "m" + s + "\x1b[0m"
 }
 
-// link returns an escape sequence of our own that links its line to a row, by its number, or to the rows of a query.
-// Its number is an index in c.links. It returns "" if the output has no links.
+// link returns an escape sequence that only this program understands. It links its line to the number of a row, or to a
+// query. The number in the sequence is an index in c.links. link returns "" if the output has no links.
 func (c *console) link(to string) string {
 	if c.links == nil {
 		return ""

@@ -16,7 +16,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A consoleLog passes on the output of a command, and records its lines.
+// A consoleLog passes on the output of a command, and records the lines of this output.
 type consoleLog struct {
 	rec *recorder.Recorder
 	ref format.SpanRef // the span of the command
@@ -92,7 +92,7 @@ const recordAfter = 100 * time.Millisecond
 // maxLine is the maximum number of bytes of a line that has no end yet. A longer line becomes several records.
 const maxLine = 64 << 10
 
-// A lineStream records lines: those of one output of a command, which Write first passes on to w, or those of a log.
+// A lineStream records the lines of a log, or of one output of a command. Write first passes the output on to w.
 type lineStream struct {
 	*consoleLog
 
@@ -139,7 +139,7 @@ func (s *lineStream) parse(text string) {
 	_ = s.batch.Write() // the recorder counts the records that are not written
 }
 
-// flush records what waits for further lines.
+// flush records the lines that wait for further lines.
 func (s *lineStream) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +156,8 @@ func (s *lineStream) close() {
 	s.flush()
 }
 
-// record records what the parser found in one or several lines. If the line names no span, it is the command's.
+// record records a record that the parser found in one or several lines. If the lines name no span, the record belongs
+// to the span of the command.
 func (s *lineStream) record(r *loglines.Record) {
 	l := &r.Log
 	l.Observed = time.Now().UnixNano()

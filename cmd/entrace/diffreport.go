@@ -39,7 +39,7 @@ func (r *diffReport) summary() string {
 	return strings.Join(parts, ", ") + " of " + plural(len(r.d.Paths), "path")
 }
 
-// method says what the column "chance" means.
+// method explains the column "chance".
 func (r *diffReport) method() string {
 	switch {
 	case r.d.LeastP == 0:
@@ -70,7 +70,7 @@ func (r *diffReport) verdict() (lines []string) {
 	return lines
 }
 
-// paths returns the paths for people. Paths that exceed a limit are first. The note has what else was found.
+// paths returns the paths for people. Paths that exceed a limit are first. The note describes the other findings.
 func (r *diffReport) paths(most int) section {
 	var order []int
 	for _, exceeds := range []bool{true, false} {

@@ -109,8 +109,8 @@ func (o *explainOptions) run(ctx context.Context, c *console, names []string) er
 	return err
 }
 
-// explained explains the selected rows of l, compared with the runs before if there are any, else with what was before
-// the time at. It also returns a printer for the explanation.
+// explained explains the selected rows of l. It compares them with the runs in before, or if there are none, with the
+// rows before the time at. It also returns a printer for the explanation.
 func (o *explainOptions) explained(ctx context.Context, c *console, l *selected, before []query.Run, at analyze.Time, names []string) (*explanationPrinter, *analyze.Explanation, error) {
 	top, err := analyze.Top(ctx, l.v, l.result.Rows, 5, l.between)
 	if err != nil {
@@ -243,7 +243,7 @@ func (p *explanationPrinter) failures(x *analyze.Explanation) {
 	}
 }
 
-// where adds where the time is, the share in front.
+// where adds the parts of the requests that take the most time, each after its share of the time.
 func (p *explanationPrinter) where(x *analyze.Explanation) {
 	for i, f := range x.Where[:min(len(x.Where), mostFindings)] {
 		if i == 0 {
@@ -253,7 +253,7 @@ func (p *explanationPrinter) where(x *analyze.Explanation) {
 	}
 }
 
-// causes adds what changed.
+// causes adds the causes: the changes that were found.
 func (p *explanationPrinter) causes(x *analyze.Explanation) {
 	if !x.Found && len(x.Where) > 0 {
 		if len(x.Causes) > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// follow prints the last rows of a file and what its program adds, and then the files that follow. Files that the
-// program has begun and renamed in the meantime come before the one that has the name now.
+// follow prints the last rows of a file, then the rows that its program adds, and then the program's next files. Files
+// that the program has begun and renamed in the meantime come before the file that has the name now.
 func (t *tailer) follow(ctx context.Context) error {
 	stream := format.Find(t.name)
 	later := deadtrace.RotationOf(stream)
@@ -69,8 +69,8 @@ func (t *tailer) follow(ctx context.Context) error {
 	}
 }
 
-// openGrowing opens the file of t. A file that a program still writes stays open for reading when the program renames
-// it. If a writer has only just created the file, openGrowing waits for its first entry.
+// openGrowing opens the file of t. A file that a program still writes is kept open, so that it can be read after the
+// program has renamed it. If a writer has only just created the file, openGrowing waits for its first entry.
 func (t *tailer) openGrowing(ctx context.Context) error {
 	for began := time.Now(); ; t.close() {
 		path := format.Find(t.name)
@@ -105,7 +105,7 @@ func (t *tailer) openGrowing(ctx context.Context) error {
 // emptyFor is how long openGrowing waits for the first entry of a file that has no lock yet.
 const emptyFor = time.Second
 
-// read notes that e is the last entry that was read.
+// read stores the properties of e, the last entry that was read.
 func (t *tailer) read(e *format.TraceEntry) {
 	t.rotated, t.end = e.IsRotated(), readmark.Mark{}
 	if e.IsEnd() {
@@ -128,7 +128,7 @@ func (t *tailer) toEnd(ctx context.Context) error {
 		}
 	}
 	now, cancel := context.WithCancel(ctx)
-	cancel() // with now, Next returns only entries that are in the file already
+	cancel() // the context now is done, so with it Next returns only entries that are already in the file
 	for within := ctx; ; {
 		_, e, err := t.follower.Next(within)
 		if err == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// A followedLog records the lines of a log that grows, so that a trace is followed in its place. It goes on with the next
-// file if the log was renamed or replaced, and at the beginning if it was cut.
+// A followedLog records the lines of a growing log in a trace, and tail then follows this trace. It continues with the
+// next file if the log was renamed or replaced, and at the beginning if the log was truncated.
 type followedLog struct {
 	name  string
 	trace string // the file with the records, in dir
@@ -32,7 +32,7 @@ func isLog(name, from string) bool {
 	return err == nil && !compressed && (from == string(convert.Log) || from == "" && f == convert.Log)
 }
 
-// followLog records what a log has, and begins to follow it. The caller must call close.
+// followLog records the lines that a log already has, and begins to follow the log. The caller must call close.
 func followLog(ctx context.Context, name string) (*followedLog, error) {
 	dir, err := os.MkdirTemp("", "entrace-")
 	if err != nil {
@@ -65,7 +65,7 @@ func (l *followedLog) follow(ctx context.Context) {
 		}
 		var next *os.File
 		if !osfile.IsNamed(fi, l.name) {
-			next, _ = osfile.OpenRead(l.name) // nil as long as no file has the name
+			next, _ = osfile.OpenRead(l.name) // nil while no file has the name
 		}
 		if read, err := l.file.Seek(0, io.SeekCurrent); err == nil && fi.Size() < read {
 			_, _ = l.file.Seek(0, io.SeekStart) // if this fails, Copy fails as well

@@ -23,7 +23,7 @@ func formatNames(read bool) (names []string) {
 }
 
 // inPlace reports whether a file is in one of ENTRACE's own formats and not compressed, so that it can be read
-// without a temporary copy. A from other than "" replaces the format that the content of the file shows.
+// without a temporary copy. If from is not "", it overrides the format that the content of the file shows.
 func inPlace(name, from string) (bool, error) {
 	if name == "-" {
 		return false, nil

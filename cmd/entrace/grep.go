@@ -115,7 +115,7 @@ func notNegative(flag string, n int) error {
 	return nil
 }
 
-// withLogs returns rows, and all log records below them in the tree, in the order of time.
+// withLogs returns rows, and all log records below them in the tree, in chronological order.
 func withLogs(v *view.View, rows []view.Row) []view.Row {
 	all := analyze.SetOf(v, rows)
 	for _, r := range rows {

@@ -38,7 +38,7 @@ type info struct {
 	Services   []string       `json:"services"`
 	FirstTime  *time.Time     `json:"first_time"`        // null if no row has a time
 	LastTime   *time.Time     `json:"last_time"`         // the latest end of a row
-	Ended      bool           `json:"ended"`             // all files are whole and closed
+	Ended      bool           `json:"ended"`             // all files are complete and closed
 	Rotated    bool           `json:"rotated"`           // another file follows this one
 	Live       bool           `json:"live"`              // a process is writing
 	Pending    int            `json:"in_crash_buffer"`   // the number of entries that are only in the crash buffer
@@ -191,7 +191,7 @@ func (in *info) count(v *view.View, only view.Set[view.Row]) {
 	}
 }
 
-// countShapes adds the numbers of records of each shape in a log, which the row r has.
+// countShapes adds the number of records of each shape in a log. The row r holds these numbers.
 func (in *info) countShapes(v *view.View, r view.Row) {
 	e, err := v.Entry(r)
 	if err != nil {

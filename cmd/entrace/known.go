@@ -46,7 +46,7 @@ func known(name string, err error) error {
 func knownRing(name string) (died bool, err error) {
 	f, err := osfile.OpenRead(name)
 	if err != nil {
-		return false, nil //nolint:nilerr // that it cannot be opened was said already
+		return false, nil //nolint:nilerr // another error already says that it cannot be opened
 	}
 	defer f.Close()
 	head := make([]byte, 4<<10)

@@ -191,7 +191,7 @@ func (s *toolServer) call(ctx context.Context, x *tool, in map[string]any) (*mcp
 	}, a, nil
 }
 
-// commandLine returns the command line of a call. No value can be taken for another flag.
+// commandLine returns the command line of a call. No value can be mistaken for another flag.
 func (s *toolServer) commandLine(ctx context.Context, x *tool, in map[string]any) (args []string, err error) {
 	args = strings.Fields(x.command.use)[:1]
 	if x.flags != "" {
@@ -205,7 +205,7 @@ func (s *toolServer) commandLine(ctx context.Context, x *tool, in map[string]any
 	}
 	params := strings.Fields(x.params)
 	for _, name := range append(strings.Fields(x.flags), params...) {
-		values, isList := in[name].([]any) // a list has files
+		values, isList := in[name].([]any) // only lists hold files
 		if !isList && in[name] != nil {
 			values = []any{in[name]}
 		}
@@ -237,9 +237,8 @@ func (s *toolServer) commandLine(ctx context.Context, x *tool, in map[string]any
 	return args, nil
 }
 
-// find returns the name under which a command finds a trace that the client may read. A name is relative to the
-// current folder or to a root; @last is the newest trace of a root. The error does not tell whether a file exists
-// elsewhere.
+// find returns the name under which a command finds a trace that the client may read. A name is relative to the current
+// folder or to a root; @last is the newest trace of a root. The error does not reveal whether a file exists elsewhere.
 func (s *toolServer) find(ctx context.Context, name string) (string, error) {
 	names := []string{filepath.Clean(name)}
 	for _, root := range s.roots {

@@ -17,9 +17,9 @@ const (
 	mostCalls    = 256       // calls without an answer: before one is answered, no other call is accepted
 )
 
-// frames is a connection with a line for each message, as the Model Context Protocol defines it for standard input
-// and output. The transports of package mcp end at a line that is too long or no message, collect calls without a limit,
-// and drop the calls that are not answered at the end of the input. This one does none of that.
+// frames is a connection with a line for each message, as the Model Context Protocol defines it for standard input and
+// output. The transports of package mcp end at a line that is too long or is not a message, queue calls without a
+// limit, and drop unanswered calls when the input ends. This connection does none of that.
 type frames struct {
 	c     *console
 	in    *bufio.Reader
@@ -66,15 +66,15 @@ func (f *frames) Read(context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// Write writes a message. It returns no error of the output, after which package mcp would write no other answers, and
-// Read would wait for them: a client that is gone also ends the input.
+// Write writes a message. It does not return errors of the output: after such an error, package mcp would write no
+// other answers, and Read would wait for them. If the client is gone, the input ends as well.
 func (f *frames) Write(_ context.Context, m jsonrpc.Message) error {
 	b, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err
 	}
 	if answer, ok := m.(*jsonrpc.Response); ok {
-		f.calls.Delete(answer.ID) // first: the client may use it again when it has the answer
+		f.calls.Delete(answer.ID) // before the write: the client may use the id again as soon as it has the answer
 		defer func() { <-f.open }()
 	}
 	f.write.Lock()

@@ -56,8 +56,8 @@ func newestTrace(dir string) (newest string, err error) {
 	return list[0].File, nil
 }
 
-// tracesIn returns the traces in a folder, the last modified first. With flights, traces in its folders *-traces, which
-// flight recorders make, are among them, and dir can be the name of a trace.
+// tracesIn returns the traces in a folder, the last modified first. If flights is set, tracesIn also returns the traces
+// in the folders dir/*-traces of flight recorders, and dir can be the name of a trace instead of a folder.
 func tracesIn(dir string, flights bool) (traces []*runLine, err error) {
 	if fi, err := os.Stat(format.Find(dir)); flights && err == nil && !fi.IsDir() { //nolint:gosec // the user's own file
 		return []*runLine{{File: format.Find(dir), Time: fi.ModTime(), Bytes: fi.Size()}}, nil
@@ -93,8 +93,8 @@ func tracesIn(dir string, flights bool) (traces []*runLine, err error) {
 var lastName = regexp.MustCompile(`^@last(?:~([0-9]{1,9}))?(?::(.+))?$`)
 
 // traceNamed returns the name of the trace that name means: @last is the newest trace, @last~1 the one before, and
-// @last:SERVICE the newest of a service. They are looked for in the folder dir and in its folders *-traces. Other
-// names, and names of files, mean themselves.
+// @last:SERVICE the newest of a service. traceNamed searches the folder dir and the folders dir/*-traces. It returns
+// other names, and names of existing files, unchanged.
 func traceNamed(ctx context.Context, c *console, dir, name string) (string, error) {
 	if row, is := rowNamed(name); is {
 		file, err := traceNamed(ctx, c, dir, row.file)

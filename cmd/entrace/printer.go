@@ -37,7 +37,7 @@ type printer struct {
 
 	l     *selected
 	folds map[view.Row][]byte // what is printed in place of these rows
-	cut   *fit.Left           // counts shortened texts: those of the answer, once its rows are chosen
+	cut   *fit.Left           // counts shortened texts; once the rows of the answer are chosen, it counts only texts of these rows
 
 	stored map[view.Row]int // how many entries a row has, if p prints entries
 }
@@ -124,7 +124,7 @@ func (p *printer) all(ctx context.Context, most int) error {
 	defer close(jobs)
 	workers := min(runtime.GOMAXPROCS(0), 8)
 	if p.fitted != nil {
-		workers = 1 // there are few rows, and p.cut is no atomic number
+		workers = 1 // there are few rows, and p.cut is not safe for concurrent use
 	}
 	for range workers {
 		own := *p

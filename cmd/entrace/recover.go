@@ -75,7 +75,7 @@ recorder whose process died becomes a trace DATE-…-crash.et. Files of living p
 	}
 }
 
-// recoverName recovers a file, or what is in a folder.
+// recoverName recovers a file, or the files in a folder.
 func recoverName(ctx context.Context, c *console, name, output string, asJSON bool) error {
 	if name == "-" && output == "" {
 		return usagef("to recover from the standard input, set -o to the output file")

@@ -216,7 +216,7 @@ func (r *running) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// asksToEnd reports whether a program that gets s is expected to end, after it has sent what its SDK still has.
+// asksToEnd reports whether a program that gets s is expected to send the remaining data of its SDK and then end.
 func asksToEnd(s os.Signal) bool {
 	return s == os.Interrupt || s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGQUIT
 }

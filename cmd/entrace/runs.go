@@ -88,7 +88,7 @@ All commands that read a FILE take @last, @last~1 for the one before, and @last:
 			for _, x := range list {
 				width = max(width, utf8.RuneCountInString(show.Safe(x.File)))
 			}
-			collectAt(100) // what a recording needs in memory is dropped before the next one
+			collectAt(100) // the memory for a recording is freed before the next recording is read
 			if !asJSON {
 				_, err = fmt.Fprintf(c.out, runColumns+"\n", "written", "size", "  spans  failed  open      p95", width, "file", "service", "version", "process", "state")
 			}
@@ -111,7 +111,7 @@ All commands that read a FILE take @last, @last~1 for the one before, and @last:
 	}
 }
 
-// summary describes the recording in a few words, for those who choose one.
+// summary describes the recording in a few words, for a list from which a user chooses.
 func (x *runLine) summary() string {
 	return show.Safe(strings.Join([]string{x.Time.Format(time.DateTime), x.Service, x.Version, x.State}, "  "))
 }
@@ -144,7 +144,7 @@ func (x *runLine) read(ctx context.Context, brief bool) {
 // maxHead is the maximum number of entries in which head looks for resources.
 const maxHead = 100
 
-// head reads what the first resource of f says that is not entrace run's, and the command of entrace run.
+// head reads the first resource of f that does not belong to entrace run, and the command that entrace run has started.
 func (x *runLine) head(f *format.File) {
 	ran := uint32(0) // the resource of entrace run, which is above the span of its command
 	for id, looked := uint32(1), 0; id < uint32(f.Len()) && looked < maxHead; id++ {

@@ -82,7 +82,7 @@ func bar(columns int, first, last, from, to int64, color string, open bool) stri
 			cells[i] = "▒"
 		case left == 0:
 			cells[i] = string(eighths[right])
-		case right == 8: // what is empty is drawn over what is full
+		case right == 8: // draw the empty part over the full part
 			cells[i] = "\x1b[7m" + string(eighths[left]) + "\x1b[0;" + color + "m"
 		default:
 			cells[i] = string(eighths[right-left])

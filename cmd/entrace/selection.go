@@ -31,7 +31,7 @@ type selection struct {
 	tables              bool // the command can print the table that a query makes
 	alone               bool // FILE#ID selects this row; otherwise also the rows below it
 	named               []rowName
-	expectsNone         bool // it is no surprise if nothing is selected
+	expectsNone         bool // the user may expect an empty selection
 }
 
 // A rowName names a row of a file.
@@ -50,7 +50,7 @@ func rowNamed(name string) (row rowName, is bool) {
 	return rowName{name[:at], uint32(id)}, err == nil
 }
 
-// files returns the names of the files that are named, and sets s.named.
+// files returns the names of the files in names, without #ID, and stores the named rows in s.named.
 func (s *selection) files(names []string) (files []string) {
 	s.named = nil
 	for _, name := range names {
@@ -152,7 +152,7 @@ func (s *selection) between(v *view.View, zone *time.Location) (*query.Options, 
 	return between, nil
 }
 
-// A selected is an open trace, and the rows of it that a selection has chosen.
+// A selected is an open trace with the rows that a selection has chosen.
 type selected struct {
 	*convert.Trace
 
@@ -163,7 +163,7 @@ type selected struct {
 	w       *bufio.Writer // the output of the command
 }
 
-// finish writes what is left of the output. It adds the errors of the output and of the trace to err.
+// finish writes the rest of the buffered output. It adds the errors of the output and of the trace to err.
 func (s *selected) finish(err error) error { return errors.Join(err, s.w.Flush(), s.Damage()) }
 
 // openRows opens files and selects rows.
@@ -290,7 +290,7 @@ func withAncestors(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 	return all
 }
 
-// rows returns the selected rows in the order of the query, or in the order of time if the query does not sort.
+// rows returns the selected rows in the order of the query, or in chronological order if the query does not sort.
 func (s *selected) rows() []view.Row {
 	if s.result.Order != nil {
 		return s.result.Order
@@ -311,7 +311,7 @@ func (s *selected) part(descendants bool) view.Set[view.Row] {
 	return part
 }
 
-// openPart opens the part of files that the flags select. It calls whole with the view of all rows.
+// openPart opens the part of files that the flags select. It calls the func whole with the view of all rows.
 func openPart(ctx context.Context, c *console, names []string, o *rowFlags, whole func(v *view.View)) (*convert.Trace, error) {
 	if !o.selects() {
 		t, err := open(ctx, c, names, &o.inputFlags)
@@ -356,7 +356,7 @@ func runs(ctx context.Context, c *console, names []string, o *rowFlags, allowPar
 	return runs, closeAll, nil
 }
 
-// errPartial is part of the error for a file that is not whole if --allow-partial is not set.
+// errPartial is part of the error for an incomplete file if --allow-partial is not set.
 var errPartial = errors.New("use --allow-partial to read the file as it is")
 
 // whole returns an error if the trace is damaged or may get more entries.

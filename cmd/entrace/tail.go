@@ -110,7 +110,7 @@ func tailFile(ctx context.Context, c *console, name string, o tailOptions) error
 	return t.tail(ctx)
 }
 
-// tail prints the last rows of the file, and with --follow what comes after them. It leaves the file open.
+// tail prints the last rows of the file, and with --follow also the rows that are added later. It leaves the file open.
 func (t *tailer) tail(ctx context.Context) error {
 	name, o := t.name, &t.o
 	for told := false; o.follow; told = true {

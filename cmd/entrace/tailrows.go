@@ -21,8 +21,8 @@ import (
 // A tailer prints the last rows of a trace, and then the rows that become complete in it. A span is printed when it has
 // ended.
 //
-// It has a view of the whole trace if it needs one. Otherwise the rows are those of small traces, made of the last
-// entries of the file and of the entries that follow.
+// It has a view of the whole trace if it needs one. Otherwise it makes small traces, of the last entries of the file
+// and of the entries that follow, and prints the rows of these traces.
 type tailer struct {
 	*console
 
@@ -30,7 +30,7 @@ type tailer struct {
 	name  string    // of the file
 	first time.Time // the time of the first row of the first file; before it is known, zero
 
-	// How much of the file open has read.
+	// The part of the file that the method open has read.
 	size    int64
 	entries uint32             // if the number is not known, a larger one
 	newest  *format.TraceEntry // the last entry; empty if there is none
@@ -43,7 +43,7 @@ type tailer struct {
 	window *tail.Window       // of the entries that follow
 	file   *format.File       // opened to find the beginnings of spans
 
-	// These are for a file that grows.
+	// These fields are used for a file that grows.
 	follower *format.Follower // nil for an ET, to which nothing is added
 	named    *os.File         // had the name before the file was read; while it is open, no other file has its identity
 	was      os.FileInfo      // of named
@@ -151,8 +151,7 @@ func (t *tailer) printWindow(ctx context.Context) error {
 	return t.print(ctx, &selected{v: v, w: bufio.NewWriter(t.out)}, rows)
 }
 
-// showAll prints the complete rows of the whole trace that were not printed yet, in the order of the times at which they
-// ended.
+// showAll prints the complete rows of the whole trace that were not printed yet, in the order in which they ended.
 func (t *tailer) showAll(ctx context.Context) error {
 	v := t.all.v
 	var list []happened
@@ -259,7 +258,7 @@ func (t *tailer) close() {
 	t.part, t.all, t.window, t.file, t.follower, t.named = nil, nil, nil, nil, nil, nil
 }
 
-// A happened is a row that can be printed because it is complete. For a span, at is the time of its end.
+// A happened is a complete row, which can therefore be printed. For a span, at is the time of its end.
 type happened struct {
 	row  view.Row
 	at   int64

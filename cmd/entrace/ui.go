@@ -100,7 +100,7 @@ func (o *viewOptions) inTerminal(ctx context.Context, c *console, names []string
 // equal, the screen shows the same.
 type place struct {
 	view     int
-	form     [len(viewNames)]int // what each view shows of itself, an index in its forms
+	form     [len(viewNames)]int // the form of each view, as an index in formsOf[view]
 	query    string
 	only     bool  // the tree has only the hits, and the rows above them
 	from, to int64 // the chosen time, in nanoseconds since 1970; equal if none is chosen
@@ -111,9 +111,9 @@ type place struct {
 	least    int64      // the tree leaves out spans that took fewer nanoseconds
 	lengths  bool       // bars begin at the left
 	sorted   int        // the column by which tables are sorted, from 1 on; 0: none
-	row      view.Row   // whose details are shown
-	goal     view.Row   // where the cursor of the tree goes; then 0
-	newest   bool       // the last rows stay in sight
+	row      view.Row   // the row whose details are shown
+	goal     view.Row   // the row to which the cursor of the tree moves next; then 0
+	newest   bool       // the screen shows the last rows while the trace grows
 
 	at, top int // the numbers of the line with the cursor, and of the first line on the screen
 }
@@ -138,28 +138,28 @@ type line struct {
 	text  string
 	chart string   // the bar, in the columns of the chart
 	row   view.Row // 0: none
-	goes  string   // a query for the rows that the line is about, or the name of a run
+	goes  string   // a query for the rows that the line stands for, or the name of a run
 	flags int      // in the tree
 }
 
 // A panel holds lines of a view.
 type panel struct {
 	head  string
-	scale string // the head of the chart
+	scale string // the line above the chart
 	first int    // the number of lines[0] among all lines
 	total int
 	lines []line
 
 	chartAt, chartWidth int   // the columns of the chart; no chart if the width is 0
-	from, to            int64 // the times in sight
+	from, to            int64 // the times that the chart shows
 	lengths             bool  // the bars begin at the left
 	columns             int   // of a table
 
 	apply func(p *place) // what the answer changes in the place; may be nil
 }
 
-// A ui shows a trace in a terminal. One goroutine handles events and draws. Others compute contents, and post what is
-// to be done with them.
+// A ui shows a trace in a terminal. One goroutine handles events and draws. Other goroutines compute contents, and post
+// funcs that store them in the ui.
 type ui struct {
 	screen
 
@@ -181,7 +181,7 @@ type ui struct {
 	beside panel // details of the row with the cursor
 	main   loader
 	side   loader
-	jump   loader // what a key has asked
+	jump   loader // computes the answer to a key
 	input  *input // the query that is being typed
 
 	message       string
@@ -193,7 +193,7 @@ type ui struct {
 	down          bool
 	ended         bool
 	chosen        string // of runs
-	prints        bool   // the lines of the view at the end
+	prints        bool   // print the lines of the view at the end
 	width, height int    // of the screen
 }
 
@@ -251,8 +251,9 @@ type loader struct {
 	stop context.CancelFunc // nil if nothing is being computed
 }
 
-// run begins to compute what belongs to a key, unless it was computed already. The func do calls then with a func that
-// changes u, which the goroutine of u calls unless the key has changed meanwhile.
+// run calls do on another goroutine, to compute the contents for a key, unless they were computed or are being
+// computed. To store its results, do calls then with a func that changes u. The goroutine of u calls this func, unless
+// the key has changed in the meantime.
 func (u *ui) run(l *loader, key string, do func(ctx context.Context, then func(func())) error) {
 	if key == l.key {
 		return
@@ -293,7 +294,7 @@ func (u *ui) post(do func()) {
 	}
 }
 
-// renew looks for new entries of the files, and for how their programs are.
+// renew looks for new entries in the files, and updates the states of the files.
 func (u *ui) renew() {
 	if u.h == nil || u.looking {
 		return
@@ -320,7 +321,7 @@ func (u *ui) fail(err error) {
 	}
 }
 
-// load computes what is to be shown.
+// load computes the contents of the screen.
 func (u *ui) load() {
 	if u.h == nil {
 		return // the user chooses a run
@@ -353,11 +354,11 @@ func (u *ui) load() {
 	})
 }
 
-// A box is a part of the screen.
+// A box is a rectangle on the screen.
 type box struct{ x, y, width, height int }
 
-// boxes returns the box of the lines of the view, and that of the details of the row with the cursor. It is empty in some
-// views, and on small screens.
+// boxes returns the boxes for the lines of the view, and for the details of the row with the cursor. The box for the
+// details is empty in some views, and on small screens.
 func (u *ui) boxes() (list, beside box) {
 	list = box{0, 3, u.width, max(1, u.height-4)}
 	switch {
@@ -472,7 +473,7 @@ func (u *ui) queryLine() string {
 	return text
 }
 
-// status returns the last line: a message, or where the cursor is.
+// status returns the last line: a message, or the position of the cursor.
 func (u *ui) status() string {
 	text := fmt.Sprintf("%d of %d", min(u.at+1, u.shown.total), u.shown.total)
 	switch forms := formsOf[u.view]; {

@@ -12,8 +12,8 @@ import (
 // mostBelow is how many events, log records, links and stacks of a row are shown with it.
 const mostBelow = 50
 
-// details shows all about a row: its attributes, what happened below it, and where it comes from. With whole, it also
-// shows the critical path of its request, with what its goroutines waited for.
+// details shows everything about a row: its attributes, the events and other rows directly below it, and its resource.
+// If whole is set, details also shows the critical path of the row's request, and what its goroutines waited for.
 func (u *ui) details(ctx context.Context, r view.Row, width int, whole bool, then func(*panel, *view.View)) error {
 	v, err := u.h.Ask(ctx, "meta", nil, new(any))
 	if err != nil {

@@ -19,13 +19,15 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A key does something. Its names are separated by spaces.
+// A key is one or several keys on the keyboard, with the action that they start. The names of the keys are separated by
+// spaces.
 type key struct {
 	names, text string
 	do          func(u *ui)
 }
 
-// uiKeys returns the keys, in the order of the view that lists them. Those that the page has as well do the same there.
+// uiKeys returns the keys, in the order of the view that lists them. Keys that the page in the browser also has do the
+// same there.
 func uiKeys() []key {
 	list := []key{
 		{"Down j", "next line", func(u *ui) { u.step(1) }},
@@ -188,7 +190,7 @@ func (u *ui) look(n int) {
 	}
 }
 
-// ask asks a question for a key, and calls then with what the answer changes.
+// ask asks the handler a question for a key. When the answer is decoded, the goroutine of u calls then.
 func (u *ui) ask(name string, values url.Values, answer any, then func()) {
 	u.jump.key = ""
 	u.run(&u.jump, name, func(ctx context.Context, do func(func())) error {
@@ -250,7 +252,7 @@ func (u *ui) unfold(open bool) {
 	}
 }
 
-// enter shows what the line with the cursor is about.
+// enter opens the row, or the rows, to which the line with the cursor refers.
 func (u *ui) enter() {
 	l := u.current()
 	switch {
@@ -274,7 +276,8 @@ func (u *ui) showDetails() {
 	}
 }
 
-// narrow adds the filter of the facet with the cursor to the query, between two texts.
+// narrow adds the filter of the facet with the cursor to the query. It puts the text before in front of the filter, and
+// the text after at its end.
 func (u *ui) narrow(before, after string) {
 	if filter := u.current().goes; filter != "" && u.view == viewFacets {
 		u.visit(func(p *place) {
@@ -293,7 +296,7 @@ func (u *ui) nextForm() {
 	}
 }
 
-// find moves the cursor of the tree to another hit, or to another row of a kind.
+// find moves the cursor of the tree to the next or the previous hit, or if what is "error" or "open", to such a row.
 func (u *ui) find(dir, what string) {
 	var a struct {
 		Count, Index int
@@ -326,7 +329,7 @@ func (u *ui) openToHits() {
 	})
 }
 
-// zoom chooses a part of the time that is in sight: 0 is its begin, and 1 its end.
+// zoom chooses a part of the visible time: 0 is the beginning of the visible time, and 1 its end.
 func (u *ui) zoom(from, to float64) {
 	if c := &u.shown; u.view == viewTree && c.from < c.to {
 		at := func(share float64) int64 { return c.from + int64(share*float64(c.to-c.from)) }
@@ -357,7 +360,7 @@ func (u *ui) short() {
 	})
 }
 
-// copyCommand copies a command that shows the same in the browser.
+// copyCommand copies a command that opens the same view in the browser.
 func (u *ui) copyCommand() {
 	state := u.values("v", strings.Fields("top tree flame table logs tree tree tree")[u.view])
 	if row := u.current().row; row != 0 {
@@ -375,7 +378,7 @@ func (u *ui) copyCommand() {
 	u.message = "copied, if the terminal lets programs copy: " + show.Safe(command)
 }
 
-// edit opens the place in the source of the row with the cursor.
+// edit opens the source location of the row with the cursor in an editor.
 func (u *ui) edit() {
 	e, err := u.v.Entry(cmp.Or(u.current().row, u.row))
 	editor := strings.Fields(os.Getenv("EDITOR"))
@@ -390,7 +393,7 @@ func (u *ui) edit() {
 	})
 }
 
-// apart gives the terminal back while do runs.
+// apart releases the terminal while do runs.
 func (u *ui) apart(do func() error) {
 	u.fail(errors.Join(u.Suspend(), do(), u.Resume()))
 	u.Sync()
@@ -445,7 +448,7 @@ func (u *ui) edited(e *tcell.EventKey) {
 	}
 }
 
-// enterQuery shows the hits of the query that was typed, or what is wrong with it.
+// enterQuery shows the hits of the query that was typed, or the error in it.
 func (u *ui) enterQuery() {
 	text := strings.TrimSpace(string(u.input.text))
 	_, err := query.Parse(text)

@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The views, in the order of their keys. The last two have none.
+// The views, in the order of their number keys. The last two views have no number key.
 const (
 	viewOverview = iota
 	viewTree
@@ -31,15 +31,16 @@ const (
 
 var viewNames = [...]string{"Overview", "Tree", "Flame", "Table", "Logs", "Facets", "Details", "Keys"}
 
-// formsOf has what the views can show of themselves.
+// formsOf has the forms in which a view can be shown.
 var formsOf = [len(viewNames)][]string{
 	viewFlame: {"by self time", "by number of spans", "bottom-up"},
 	viewTable: {"by name", "rows", "calls", "compared"},
 	viewLogs:  {"all levels", "info", "warn", "error"},
 }
 
-// panelOf computes the panel of a place for a part of the screen. It may call then several
-// times, with more each time. The panel's rows belong to the view that then gets.
+// panelOf computes the panel of a place for a part of the screen. It passes the panel to then,
+// perhaps several times, with more lines each time. The panel's rows belong to the view that it
+// passes with the panel.
 func (u *ui) panelOf(ctx context.Context, p *place, in box, then func(*panel, *view.View)) error {
 	switch p.view {
 	case viewOverview:
@@ -71,7 +72,7 @@ func (c *panel) add(l line) {
 	c.total = len(c.lines)
 }
 
-// print adds what a command prints about a view, with its links.
+// print adds the output of a command about a view to a panel, with the links in it.
 func (u *ui) print(to *panel, v *view.View, width int, answer func(c *console, l *selected) error) error {
 	var out bytes.Buffer
 	var links []string
@@ -98,7 +99,7 @@ func (u *ui) print(to *panel, v *view.View, width int, answer func(c *console, l
 	return nil
 }
 
-// overview shows the figures and the map of the requests, then what explain and top print.
+// overview shows the figures and the map of the requests, and then the output of explain and top.
 func (u *ui) overview(ctx context.Context, p *place, width int, then func(*panel, *view.View)) error {
 	figures, v, err := u.figures(ctx, p, width)
 	if err != nil {
@@ -363,8 +364,8 @@ func (u *ui) above(r view.Row) (path []view.Row) {
 	return path
 }
 
-// flame shows the spans merged by the names above them: a line for each block, which is as wide as its share. Blocks
-// that are narrower than half a column are left out.
+// flame shows the spans merged by the names above them. Each block is a line with a bar, whose width is the share of
+// the block. Blocks that are narrower than half a column are left out.
 func (u *ui) flame(ctx context.Context, p *place, width int, then func(*panel, *view.View)) error {
 	var a struct {
 		Nodes []struct {
@@ -491,7 +492,7 @@ func cellText(kind string, x any) string {
 	return show.Safe(text)
 }
 
-// facets shows how frequent the values of fields are among the hits, and among the others.
+// facets shows how frequent the values of fields are among the hits, and among the other rows.
 func (u *ui) facets(ctx context.Context, p *place, then func(*panel, *view.View)) error {
 	var a query.Contrast
 	v, err := u.h.Ask(ctx, "facets", p.values(), &a)

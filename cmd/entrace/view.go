@@ -407,8 +407,8 @@ func (s *shownTrace) notShown() []string {
 	return slices.Clone(s.skipped)
 }
 
-// reopen opens the files that the names mean now, and returns their view. The view is nil if the page already
-// shows these files.
+// reopen opens the files to which the names now refer, and returns their view. The view is nil if the page
+// already shows these files.
 func (s *shownTrace) reopen(ctx context.Context) (*view.View, error) {
 	if !s.now().Outdated() {
 		return nil, nil //nolint:nilnil // there is no other one
