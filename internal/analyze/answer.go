@@ -118,7 +118,7 @@ const (
 	KindNew         Kind = "new"       // something that no call did before
 	KindNoLonger    Kind = "no longer" // a habit that calls gave up
 	KindShare       Kind = "share"     // what the slow or failed calls have in common
-	KindOnset       Kind = "onset"     // what else happened when the cause began
+	KindOnset       Kind = "onset"     // something else that happened when the cause began
 )
 
 // An Evidence is an observation that supports a cause.
@@ -145,7 +145,8 @@ type Evidence struct {
 	grows  bool    // the change grows from the first request on
 }
 
-// A Count says that N of Of calls of an operation show the evidence.
+// A Count says that N of Of calls of an operation show the evidence. Median is the median of the times or of the
+// numbers of calls, or 0 for other evidence.
 type Count struct {
 	N      int   `json:"n"`
 	Of     int   `json:"of"`

@@ -41,7 +41,7 @@ type item struct {
 func (x item) said() string { return strings.TrimLeft(strings.TrimPrefix(x.text, x.place), " :") }
 
 // An operation is the name and service of the span with which a call enters a service. With rules.alike, its
-// path tells calls of the same name apart; otherwise the path is empty.
+// path distinguishes calls of the same name. Without rules.alike, the path is empty.
 type operation struct {
 	service, name string
 	path          callPath
@@ -79,7 +79,7 @@ type arrowCalls struct {
 // A callCount says how often the span with a number calls an operation. A span may have several counts.
 type callCount struct{ span, calls int }
 
-// A counted is the arrow of a sample of numbers of calls.
+// A counted is an arrow whose numbers of calls are the values of a sample.
 type counted struct {
 	arrow
 

@@ -21,7 +21,7 @@ type CriticalPath struct {
 	Open     bool     `json:"open"`     // the span has not ended: the path leads to the last time in the trace
 	From     int64    `json:"from_unix_nano"`
 	Duration int64    `json:"duration_nano"`
-	// Steps cover the whole time without gaps, in the order of time.
+	// Steps cover the whole time without gaps, in chronological order.
 	Steps []Step `json:"steps"`
 	// Async lists the asynchronous spans below Span, the longest first. These are spans that ended
 	// after their parent, or have not ended. Their parent cannot have waited for all of them.

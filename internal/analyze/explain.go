@@ -380,8 +380,8 @@ type end struct {
 	service string
 }
 
-// rank ranks the causes of the differences between the baseline and the requests now. It adds more to the required
-// -log10 of each test.
+// rank ranks the causes of the differences between the baseline and the requests now. The parameter more is added to
+// the -log10 of the chance that each test must reach.
 func (w *workload) rank(more float64) *Explanation {
 	before, now := divided(w.requests)
 	x := &Explanation{Looked: Looked{Requests: [2]int{len(before), len(now)}}}
@@ -523,7 +523,8 @@ func (w *workload) rank(more float64) *Explanation {
 }
 
 // leaveOutHabits makes evidence about new spans and given-up habits unsure and adds it to x.Habits, if there is no
-// other sure evidence and the change does no harm: hurts is false, or partly is true.
+// other sure evidence and the change does no harm. A change does no harm if the method hurts returns false, or the
+// method partly returns true.
 func (w *workload) leaveOutHabits(x *Explanation, causes []*Cause) {
 	isHabit := func(e Evidence) bool { return e.Kind == KindNew || e.Kind == KindNoLonger }
 	for _, c := range causes {

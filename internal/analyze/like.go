@@ -58,7 +58,7 @@ func (w *workload) matters(kind Kind, k, requests, failed int) bool {
 	return float64(k) >= w.rules.acts*float64(of)
 }
 
-// A callPath tells calls of one name apart: by request, by caller, by the call's own query text, route or method, and
+// A callPath distinguishes calls of one name: by request, by caller, by the call's own query text, route or method, and
 // by how the call ended.
 type callPath struct{ request, parent, own, ended string }
 
@@ -115,8 +115,8 @@ func valueOf(list []*columns.Column, r view.Row) string {
 	return ""
 }
 
-// own returns the route of the span at row r with the pattern of its query text. They tell the span from others of
-// its name.
+// own returns the route of the span at row r with the pattern of its query text. They distinguish the span from other
+// spans of its name.
 func (x *pathReader) own(v *view.View, r view.Row) string {
 	return x.routeOf(v, r) + x.pattern(valueOf(x.texts, r))
 }

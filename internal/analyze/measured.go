@@ -24,7 +24,7 @@ type MeasuredPath struct {
 	Known     float64 `json:"known"` // the share of the time that the steps explain, from 0 to 1
 	From      int64   `json:"from_unix_nano"`
 	Duration  int64   `json:"duration_nano"`
-	// Steps are in the order of time.
+	// Steps are in chronological order.
 	Steps []MeasuredStep `json:"steps"`
 
 	// Own is how long the goroutine of the span was in each state, and Sums how long the goroutines of the steps were,

@@ -16,7 +16,7 @@ func (w *workload) length() Time {
 // near reports whether two times are so close to each other that only one of them is worth reporting.
 func (w *workload) near(a, b Time) bool { return max(a-b, b-a) < w.length()/50 }
 
-// onset adds to the cause c what else happened when the cause began: many more garbage collections since then, or an
+// onset adds evidence about other events to the cause c: many more garbage collections since the cause began, or an
 // error that happened only at that time.
 func (w *workload) onset(ctx context.Context, x *Explanation, c *Cause) error {
 	v, from, to := w.requests[0].view, c.From, c.To

@@ -21,7 +21,7 @@ type Trigger struct {
 	Text   string   `json:"text"`               // what the request waits for, or why it failed
 }
 
-// asked has the triggers by which a person or a program asks for a file. They say nothing about what is wrong.
+// asked has the triggers by which a person or a program asks for a file. With such a trigger, nothing need be wrong.
 var asked = []string{"", "api", "http", "signal", "start", "exit"}
 
 // triggerOf returns the trigger in the first entry of a flight recorder's file, and the start time of the request for

@@ -21,8 +21,9 @@ type Period struct {
 	lasts bool // few calls, or little time, come after the period
 }
 
-// PeriodOf returns when most of the spans in a set began. The set same has all spans of their operation. PeriodOf
-// returns nil if the spans of in began at all times, or if chance may have put them into a period.
+// PeriodOf returns the period in which most of the spans in the set "in" began. The set "same" has all spans of their
+// operation. PeriodOf returns nil if the spans of "in" began at all times, or if chance may have put them into a
+// period.
 func PeriodOf(v *view.View, in, same view.Set[view.Row]) *Period {
 	var all []begin
 	for r := range same.All() {

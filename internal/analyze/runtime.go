@@ -182,8 +182,8 @@ func RuntimeOf(ctx context.Context, v *view.View) (*Runtime, error) {
 	return x, nil
 }
 
-// some returns at most maxSamples samples in the order of time. Each is the largest of several consecutive
-// samples.
+// some returns at most maxSamples samples in chronological order. Each is the largest of several
+// consecutive samples.
 func some(list []Sample) []Sample {
 	slices.SortStableFunc(list, func(a, b Sample) int { return cmp.Compare(a.Time, b.Time) })
 	step := max(1, (len(list)+maxSamples-1)/maxSamples)

@@ -149,9 +149,10 @@ func (w *workload) newSeries(of *sample, floor int64) *series {
 	return s
 }
 
-// judge sets p. It removes the shift that all operations have in common, for instance on a busy machine: mid is the
-// median of all z, and scale measures their spread. The function off returns the sorted differences between all times
-// before and the median of their operation.
+// judge tests whether the values have grown, and stores -log10 of the chance of such a growth in p. Before the tests,
+// it removes the shift that all operations have in common, for instance on a busy machine: mid is the median of all z,
+// and scale measures their spread. The function off returns the sorted differences between all times before and the
+// median of their operation.
 func (s *series) judge(mid, scale float64, off func() []int64) {
 	s.z = (s.z - mid) / scale
 	p := s.moreSlow(s.kept[0], s.kept[1], s.was, s.n)
@@ -178,9 +179,9 @@ func (s *series) moreSlow(k, n, k0, n0 int) float64 {
 	return p
 }
 
-// setElsewhere sets for each series the share of the other calls that are slow now: the calls of other services,
-// because a fault of a service may slow all its operations; or else, if other services have too few calls, the calls
-// of other operations.
+// setElsewhere sets for each series the share of the other calls that are slow now. The other calls are the calls of
+// other services, because a fault of a service may slow all its operations. If other services have too few calls, they
+// are the calls of other operations.
 func setElsewhere(all []*series) {
 	// Slow and all calls, now and before; by operation, by service (without a name), and in total (without both).
 	of := make(map[operation]*[4]int)
@@ -298,7 +299,7 @@ func (w *workload) series() (all []*series, mid, scale float64) {
 		slices.Sort(zs)
 		scale = max(1, 1.4826*zs[len(zs)/2])
 	}
-	if len(zs) < 5 { // five values are too few to tell a slow operation from a busy machine
+	if len(zs) < 5 { // with so few values, a slow operation looks like a busy machine
 		for _, s := range all {
 			s.step = w.rules.stepFew
 		}

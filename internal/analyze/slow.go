@@ -116,8 +116,9 @@ func mostSlow(all []int64) (slow []int64, median int64) {
 	return nil, 0
 }
 
-// among replaces the causes of x by the causes from slow whose calls differ from other calls in something: an
-// attribute, or spans that ran at the same time. It reports whether there are any.
+// among replaces the causes of x by causes that the method slow returns. It chooses the causes whose calls
+// differ from other calls in an attribute or in the spans that ran at the same time. It reports whether there
+// are any.
 func (w *workload) among(ctx context.Context, x *Explanation) (told bool, err error) {
 	w.divide(0)
 	causes := w.slow()
@@ -138,7 +139,7 @@ func (w *workload) among(ctx context.Context, x *Explanation) (told bool, err er
 	return told, err
 }
 
-// within adds evidence to each sure cause: what distinguishes its calls from the other calls now.
+// within adds evidence to each sure cause: properties that distinguish its calls from the other calls now.
 func (w *workload) within(ctx context.Context, causes []Cause) error {
 	for i := range causes {
 		c := &causes[i]
@@ -206,8 +207,8 @@ func (g *group) add(c *call, in bool) {
 	}
 }
 
-// why returns what distinguishes the calls of a group from the other calls. The parameter groups is the number of
-// groups that are tested. For slow calls, why also considers spans that ran at the same time.
+// why returns evidence that distinguishes the calls of a group from the other calls. The parameter groups is the number
+// of groups that are tested. For slow calls, why also considers spans that ran at the same time.
 func (w *workload) why(ctx context.Context, g *group, e *Evidence, groups int) (list []Evidence, err error) {
 	slow, gap := e.Over > 0, leastGap
 	if n, of := e.Before.N*e.Now.Of, e.Before.Of*e.Now.N; n < of {
@@ -270,9 +271,9 @@ func (g *group) requests(list []Evidence, groups int) []Evidence {
 	return list
 }
 
-// tell adds to a list what distinguishes spans from others: attributes, and spans that ran at the same time. The
-// parameter groups is the number of groups that are tested, and gap the least difference between shares. If instances
-// is set, tell also adds one attribute of the resource, to tell the instances of a service apart.
+// tell adds evidence that distinguishes spans from others to a list: attributes, and spans that ran at the same time.
+// The parameter groups is the number of groups that are tested, and gap the least difference between shares. If
+// instances is set, tell also adds one attribute of the resource, to distinguish the instances of a service.
 func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Set[view.Row], ran []Beside, groups int, gap float64, instances bool) ([]Evidence, error) {
 	c, err := query.ContrastOf(ctx, query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
 	if err != nil {

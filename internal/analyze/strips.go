@@ -66,7 +66,7 @@ func NewStrips(ctx context.Context, v *view.View, rows iter.Seq[view.Row], budge
 	return s, nil
 }
 
-// merged returns the extents in the order of time. It joins extents that are close together.
+// merged returns the extents in chronological order. It joins extents that are close together.
 func merged(list []extent) (out []extent) {
 	slices.SortFunc(list, func(a, b extent) int { return cmp.Compare(a.from, b.from) })
 	for _, e := range list {

@@ -43,7 +43,7 @@ const (
 	findHeap   = "heap"  // the heap grows
 )
 
-// What the shares of findings are shares of.
+// The values of Finding.Of: the whole of which the share of a finding is a part.
 const (
 	ofRequests  = "request time"
 	ofRecording = "the recording"
@@ -53,7 +53,7 @@ const (
 	leastFinding = .1 // the least share of a finding
 	largeHeap    = 64 // MiB
 	manyCalls    = 10 // a repeat is reported if a span makes at least this many calls of one operation
-	leastAround  = 20 // a gap is reported if at least this many requests were to be expected in it
+	leastAround  = 20 // a gap is reported if at least this many requests would be expected in it
 )
 
 func percent(x float64) string { return fmt.Sprintf("%.0f %%", 100*x) }
@@ -160,7 +160,7 @@ func (w *workload) retried() []Finding {
 	return nil
 }
 
-// gapsOf returns the longest gap that has load before it and after it, and in which many requests were to be
+// gapsOf returns the longest gap that has load before it and after it, and in which many requests would be
 // expected.
 func (w *workload) gapsOf(top *Overview, total int64) []Finding {
 	n := len(w.requests)
@@ -235,7 +235,7 @@ func absolute(list []Finding) string {
 	}
 	of := func(kind string) *Finding { return first(func(f *Finding) bool { return f.Kind == kind }) }
 	time, wait := of(findTime), of(findWait)
-	// If a goroutine sleeps while it holds a lock, the waits of others for the lock tell more than the sleep.
+	// If a goroutine sleeps while it holds a lock, the waits of others for the lock explain more than the sleep.
 	if lock := first(func(f *Finding) bool { return f.Kind == findWait && !f.asleep }); lock != nil && 2*lock.Share >= wait.Share {
 		wait = lock
 	}
