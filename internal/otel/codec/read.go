@@ -62,15 +62,17 @@ type input interface {
 	fail(err error)
 
 	// enter begins a message. If the parameter whole is set, the message must be complete; otherwise the fields
-	// before a missing end are accepted. The method field returns the index of the next known field, which is
-	// usually next or slightly larger, or a negative number at the end of the message. The method leave ends the
-	// message.
+	// before a missing end are accepted.
 	enter(whole bool) frame
+	// field returns the index of the next known field, or a negative number at the end of the message. The parameter
+	// next is a guess: usually the next field has this index or a slightly larger one.
 	field(n fieldNames, next int) int
+	// leave ends the message that enter has begun. The parameter f is the result of enter.
 	leave(f frame)
 
-	// The method first begins a repeated field, and more continues it. Both report whether an item follows.
+	// first begins a repeated field, and reports whether it has an item.
 	first() bool
+	// more continues a repeated field, and reports whether another item follows.
 	more() bool
 
 	// place skips a value and returns its place. If the value is not complete, the place is absent.
