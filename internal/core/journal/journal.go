@@ -514,9 +514,9 @@ func (j *Journal) Close() error {
 	return closeFile(j.pool.f)
 }
 
-// Remove closes the file as Close does, and removes it. Nobody needs its records any more. If this process may not
-// remove the file, or cannot find the file that names it, Remove empties the file instead: a reader that finds it
-// later finds no records.
+// Remove closes the file as Close does, and removes it. The caller has made sure that nobody needs its records any
+// more. If this process may not remove the file, or cannot find the file that names it, Remove empties the file
+// instead: a reader that finds it later finds no records.
 func (j *Journal) Remove() error {
 	f := j.pool.f
 	if f == nil {

@@ -338,7 +338,7 @@ func sweep(dir string) {
 }
 
 // removeLost removes the journal at the path name if its process is dead and no file has named the journal for long
-// enough. It notes the time if the journal is without a name for the first time.
+// enough. If the journal is found without a name for the first time, removeLost stores the time.
 func removeLost(name string) {
 	f, err := osfile.OpenWrite(name)
 	if err != nil {

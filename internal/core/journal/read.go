@@ -43,7 +43,7 @@ func (e *Entry) Mark() uint64 {
 	return binary.LittleEndian.Uint64(e.Data[len(e.Data)-8:])
 }
 
-// A Part is the first End bytes of a segment. It ends with a whole record.
+// A Part is the first End bytes of a segment. It ends with a complete record.
 type Part struct {
 	Base uint64
 	End  int

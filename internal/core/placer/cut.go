@@ -2,9 +2,9 @@ package placer
 
 import "github.com/entrace-go/entrace/internal/core/wire"
 
-// CutTo tells the Placer that the file was cut to its first n entries, which have size bytes. The staged entries
-// now follow these n. A staged entry whose parent is lost moves below the root. The Placer forgets open spans that
-// are lost.
+// CutTo tells the Placer that the file was truncated to its first n entries, which have size bytes. The staged entries
+// now follow these n. A staged entry whose parent is lost moves below the root. The Placer forgets open spans that are
+// lost.
 func (p *Placer) CutTo(n uint64, size int64) {
 	first := p.next - uint64(len(p.staged))
 	gone := first - n

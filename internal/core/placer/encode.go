@@ -80,7 +80,7 @@ func (e *encoder) entry(c *record.Cursor, h *record.Head, parent uint32, l *link
 	size := len(e.B) - start
 	if size <= e.maxSize && e.Count() <= MaxAttributes {
 		if size <= minEntry && wire.IsZero(e.B[start:]) {
-			// A reader would take an entry of zeros for what a crash left.
+			// A reader would mistake an entry of zeros for zeros that a crash has left.
 			e.B = e.B[:start]
 			named := record.Head{Name: record.Text{Text: "(empty)"}}
 			e.encode(&first, &named, parent, l)

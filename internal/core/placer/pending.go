@@ -47,7 +47,7 @@ type pendingRecords struct {
 const (
 	// slackBytes is the size that the gaps may have in any case.
 	slackBytes = 1 << 20
-	// maxRoom is the largest capacity of all that is kept for later use when nothing is pending.
+	// maxRoom is the largest capacity of the lists and buffers that are kept while nothing is pending.
 	maxRoom = 1 << 8
 )
 

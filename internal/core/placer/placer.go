@@ -456,8 +456,8 @@ func (p *Placer) endOpen(r *record.Record, id uint32) {
 	p.spans.end(&r.Ref)
 }
 
-// span stages a span and then the pending records that need it, or makes the span pending. If r has the whole of a
-// span that the file has as an open span, span stages the end of that span.
+// span stages a span and then the pending records that need it, or makes the span pending. If r has the complete span
+// and the file has it as an open span, span stages only the end.
 func (p *Placer) span(r *record.Record, e *journal.Entry) {
 	if r.Flags&(record.FlagRef|record.FlagOpen) == record.FlagRef {
 		if s := p.spans.get(&r.Ref); s != nil && !s.ended {
@@ -490,7 +490,7 @@ func (p *Placer) putSpan(r *record.Record) bool {
 		parent = p.spans.get(&r.Parent)
 	}
 	if parent != nil && r.Resource != 0 && parent.resource != 0 && parent.resource != r.Resource {
-		parent = nil // below this parent, a reader would take the parent's resource for the span's
+		parent = nil // below this parent, a reader would give the span the parent's resource
 	}
 	var below uint32
 	same := [16]byte(r.Parent.TraceID()) == [16]byte(r.Ref.TraceID())

@@ -4,5 +4,5 @@ package osfile
 
 import "os"
 
-// flock returns ErrNoLocks. These systems have no flock, so files of living processes cannot be told from others.
+// flock returns ErrNoLocks. These systems have no flock, so files of living processes look like those of dead ones.
 func flock(*os.File, int) error { return ErrNoLocks }

@@ -140,7 +140,7 @@ func notSymlink(name string) error {
 	if err == nil && !fi.Mode().IsRegular() {
 		return &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
 	}
-	return nil // if there is no such file, opening it says so
+	return nil // if there is no such file, opening it returns an error
 }
 
 // SyncDir syncs the folder of the file name, so that the names in the folder are durable.

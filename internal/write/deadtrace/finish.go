@@ -16,15 +16,15 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// An Owner says to whom the traces belong that are finished.
+// An Owner says whose traces are finished.
 type Owner uint8
 
 const (
 	// Own means traces that the caller records, or that a user has named.
 	Own Owner = iota
 	// Others means traces of other programs in a folder. If a new ET has the name of an existing trace, the
-	// existing trace is renamed. With AtStart, two kinds of traces stay unchanged: those that their
-	// recorder has closed, and those that need another version of this module.
+	// existing trace is renamed. With AtStart, two kinds of traces are not changed: traces that their
+	// recorder has closed, and traces that need another version of this module.
 	Others
 	// Private means traces in a folder where only this module uses such names. A file that is too short for
 	// a trace is removed. A file that is not a trace is an error.
@@ -34,13 +34,13 @@ const (
 // Options say how to finish traces.
 type Options struct {
 	Owner Owner
-	// IET means that IETs stay IETs, cut to their whole entries. By default they become ETs.
+	// If IET is set, IETs remain IETs, and are truncated after the last complete entry. By default they become ETs.
 	IET bool
 	// Final is the name of the trace that a user has asked for. It is made even if it has no records.
 	Final string
-	// AtStart is set when a program starts. A trace whose journal cannot be reached is then left for a day,
-	// because the journal may become reachable again. Each finished trace gets the mark of recovery, even
-	// without a journal, so that the next start can skip it.
+	// AtStart is set when a program starts. A trace whose journal cannot be reached is then not finished
+	// for a day, because the journal may become reachable again. Each finished trace gets the mark of
+	// recovery, even without a journal, so that the next start can skip it.
 	AtStart bool
 	// Report, if set, is called with the reason if records are missing.
 	Report func(error)
@@ -52,7 +52,8 @@ func (o *Options) report(err error) {
 	}
 }
 
-// elsewhere reports whether to leave traces that another process can finish better, later.
+// elsewhere reports whether a trace is not finished if this process cannot read its journal, because another process
+// may be able to read the journal later.
 func (o *Options) elsewhere() bool { return o.Owner == Others && o.AtStart }
 
 // A Report is the Report of package recorder. Both types must have the same fields.
@@ -82,7 +83,7 @@ func Finish(ctx context.Context, stream string, o *Options) (*Result, error) {
 }
 
 // lookAndAct finishes d as its state requires. The result is nil if there was nothing to do, or if the trace was empty.
-func (d *dead) lookAndAct(ctx context.Context) (*Result, error) {
+func (d *deadFile) lookAndAct(ctx context.Context) (*Result, error) {
 	in, err := d.look()
 	if in == stateJournalAlone {
 		err = d.makeIET()
@@ -101,7 +102,7 @@ func (d *dead) lookAndAct(ctx context.Context) (*Result, error) {
 }
 
 // act finishes the file as the state requires.
-func (d *dead) act(ctx context.Context, in state) (*Result, error) {
+func (d *deadFile) act(ctx context.Context, in state) (*Result, error) {
 	if d.gone != nil && in > stateFinished {
 		d.o.report(fmt.Errorf("%s is finished without its last records: %w", d.name, d.gone))
 		if err := journal.RemoveUnreachable(d.name + tracename.Journal); err != nil {
@@ -142,9 +143,9 @@ func removeLeftover(name string) error {
 	return errors.Join(err, d.close())
 }
 
-// mend gives a corrupt file another name, and replaces it by a file with its whole entries and a mark. Then it finishes
-// a stream.
-func (d *dead) mend(ctx context.Context) (err error) {
+// mend gives a corrupt file another name, and replaces it by a file with its complete entries and a mark. Then it
+// finishes a stream.
+func (d *deadFile) mend(ctx context.Context) (err error) {
 	r := d.found
 	r.Broken, err = linkBroken(d.f, d.name)
 	if err != nil {
@@ -180,7 +181,7 @@ func (d *dead) mend(ctx context.Context) (err error) {
 var ErrOtherEntries = errors.New("the trace exists already, but the .iet beside it has other entries: compare the two files")
 
 // removeStream removes the stream and its journal. The ET d.equalET has all their entries.
-func (d *dead) removeStream() error {
+func (d *deadFile) removeStream() error {
 	r := d.found
 	r.Output, r.EqualET = d.equalET, true
 	if isCorrupt(d.damage) {
@@ -198,7 +199,7 @@ func (d *dead) removeStream() error {
 
 // finish appends the records of the journal to the IET, and then makes the final file. The final file keeps the time
 // of the last change by the dead process, so that it is not taken for a newer trace.
-func (d *dead) finish(ctx context.Context) error {
+func (d *deadFile) finish(ctx context.Context) error {
 	r := d.found
 	was, err := d.f.Stat()
 	if err != nil {
@@ -252,7 +253,7 @@ func (d *dead) finish(ctx context.Context) error {
 }
 
 // makeIET makes an IET from a journal without an IET.
-func (d *dead) makeIET() error {
+func (d *deadFile) makeIET() error {
 	err := undoRotation(d.name)
 	if errors.Is(err, journal.ErrGone) {
 		err = nil // importJournal reports it

@@ -46,8 +46,8 @@ type journalTail struct {
 }
 
 // A stream and its crash text are copies if their modification times are within duringCopy of each other,
-// but more than afterRecord after the last record. A writer is never that late: these are the times of the
-// copying.
+// but more than afterRecord after the last record. A writer is never that late, so the times are those of
+// the copying.
 const (
 	duringCopy  = 30 * time.Second
 	afterRecord = 5 * time.Minute
@@ -244,9 +244,9 @@ func (b *journalTail) move(f *os.File, size int64) error {
 	return errors.Join(f.Sync(), b.dead.ReplaceCheckpoint(b.f, c.Append(nil)), b.f.Sync())
 }
 
-// replay appends the records and the text of b to the whole entries of f. f is an IET, locked and open for
-// writing, and s is its survey. After a success, everything is in f and on disk. After a failure or a kill,
-// replay can be repeated. Bytes of f after damage are lost.
+// replay appends the records and the text of b to the complete entries of f. f is an IET, locked and open
+// for writing, and s is its survey. After a success, everything is in f and on disk. After a failure or a
+// kill, replay can be repeated. Bytes of f after damage are lost.
 func (b *journalTail) replay(f *os.File, s *survey) error {
 	fi, err := f.Stat()
 	if err != nil || !b.adds(s) && s.size == fi.Size() {

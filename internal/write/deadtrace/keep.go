@@ -16,8 +16,8 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// A kept is a finished trace. It has two files while a process is finishing it.
-type kept struct {
+// A keptTrace is a finished trace. It has two files while a process is finishing it.
+type keptTrace struct {
 	retain.File // the path has no extension
 
 	files []string
@@ -25,7 +25,7 @@ type kept struct {
 }
 
 // familyOf returns the traces of a family, without the growing trace stream.
-func familyOf(stream string, family func(base string) bool) ([]kept, error) {
+func familyOf(stream string, family func(base string) bool) ([]keptTrace, error) {
 	dir, own := filepath.Split(strings.TrimSuffix(stream, tracename.IET))
 	list, err := osfile.Files(filepath.Clean(dir), func(name string) bool {
 		path, base, _, ok := splitName(name)
@@ -34,7 +34,7 @@ func familyOf(stream string, family func(base string) bool) ([]kept, error) {
 	if err != nil {
 		return nil, err
 	}
-	var traces []kept
+	var traces []keptTrace
 	at := make(map[string]int) // index in traces of each path
 	for _, fi := range list {
 		path, base, named, _ := splitName(fi.Name())
@@ -45,7 +45,7 @@ func familyOf(stream string, family func(base string) bool) ([]kept, error) {
 			}
 			i = len(traces)
 			at[path] = i
-			traces = append(traces, kept{File: retain.File{Path: dir + path, Named: named, Modified: fi.ModTime()}, own: base == own})
+			traces = append(traces, keptTrace{File: retain.File{Path: dir + path, Named: named, Modified: fi.ModTime()}, own: base == own})
 		}
 		t := &traces[i]
 		t.files = append(t.files, dir+fi.Name())
@@ -74,7 +74,7 @@ func (k *Keep) Prune(ctx context.Context, stream string, now time.Time, spare ..
 	if err != nil {
 		return err
 	}
-	there := make(map[string]*kept)
+	there := make(map[string]*keptTrace)
 	var files []retain.File
 	for i := range traces {
 		t := &traces[i]
@@ -117,7 +117,7 @@ func (k *Keep) Prune(ctx context.Context, stream string, now time.Time, spare ..
 const maxNamed = 5
 
 // inUse reports whether the trace grows, is being finished, or must still be finished.
-func (t *kept) inUse() bool {
+func (t *keptTrace) inUse() bool {
 	return slices.ContainsFunc(t.files, func(name string) bool {
 		if !isStream(name) {
 			return false

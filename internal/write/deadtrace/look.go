@@ -14,30 +14,30 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// A dead is a file that is being finished.
-type dead struct {
+// A deadFile is a file that is being finished.
+type deadFile struct {
 	o       *Options
 	name    string
 	final   string   // the name of the ET that is made from a stream
-	f       *os.File // the file; locked, unless it is a whole ET or denied is set
+	f       *os.File // the file; locked, unless it is a complete ET or denied is set
 	denied  error    // why f is open for reading only
 	size    int64    // size of f in bytes
 	journal *journalTail
-	has     bool         // journal has something that f may lack, or it cannot be reached
+	has     bool         // the journal has data that f may lack, or cannot be reached
 	gone    error        // why the journal cannot be reached
-	s       *survey      // the whole entries of a stream
-	table   *format.File // the whole entries of an ET; it owns f
+	s       *survey      // the complete entries of a stream
+	table   *format.File // the complete entries of an ET; it owns f
 	damage  error
 	found   *Result      // what look has read; nil if the entries need not be read
 	equalET string       // name of an ET with the same entries
-	mark    *osfile.Temp // a temporary file: it tells CreateStream that the stream is being finished
+	mark    *osfile.Temp // a temporary file, from which CreateStream knows that the stream is being finished
 }
 
-func newDead(name string, o *Options) *dead {
-	return &dead{o: o, name: name, final: cmp.Or(o.Final, tracename.Base(name)+tracename.ET)}
+func newDead(name string, o *Options) *deadFile {
+	return &deadFile{o: o, name: name, final: cmp.Or(o.Final, tracename.Base(name)+tracename.ET)}
 }
 
-func (d *dead) close() error {
+func (d *deadFile) close() error {
 	err := d.journal.close()
 	if d.table != nil {
 		err = errors.Join(err, osfile.Ignore(d.table.Close(), format.ErrClosed))
@@ -46,14 +46,14 @@ func (d *dead) close() error {
 		err = errors.Join(err, osfile.Ignore(d.f.Close(), os.ErrClosed))
 	}
 	if d.mark != nil {
-		d.mark.Discard() // last: CreateStream takes a lock without this file for the lock of a living writer
+		d.mark.Discard() // last: without this file, CreateStream mistakes a lock for the lock of a living writer
 	}
 	return err
 }
 
 // look opens, locks and reads the files of d, and returns their state. It changes nothing, except that it
 // removes the file that names a journal which is gone and not needed.
-func (d *dead) look() (in state, err error) {
+func (d *deadFile) look() (in state, err error) {
 	d.f, d.denied = osfile.OpenWrite(d.name)
 	if errors.Is(d.denied, fs.ErrNotExist) && isStream(d.name) && osfile.Exists(d.name+tracename.Journal) {
 		return stateJournalAlone, nil
@@ -75,7 +75,7 @@ func (d *dead) look() (in state, err error) {
 }
 
 // read locks and reads the open file and its journal, and returns their state as if the file could be changed.
-func (d *dead) read() (state, error) {
+func (d *deadFile) read() (state, error) {
 	if osfile.Locked(d.name) {
 		return stateLive, lockError(d.f, osfile.ErrLocked) // return at once, without waiting for the lock
 	}
@@ -145,7 +145,7 @@ func (d *dead) read() (state, error) {
 }
 
 // readET returns the state of an ET, and locks a damaged one.
-func (d *dead) readET() (in state, err error) {
+func (d *deadFile) readET() (in state, err error) {
 	d.table, err = format.Open(d.name, &format.OpenOptions{Prefix: true, File: d.f})
 	if err != nil {
 		return stateNothing, err
@@ -168,7 +168,7 @@ func (d *dead) readET() (in state, err error) {
 }
 
 // lock locks a file that may be changed.
-func (d *dead) lock() error {
+func (d *deadFile) lock() error {
 	if d.denied != nil {
 		return nil
 	}
@@ -182,14 +182,14 @@ func (d *dead) lock() error {
 }
 
 // isEmpty reports whether nothing was recorded.
-func (d *dead) isEmpty() bool {
+func (d *deadFile) isEmpty() bool {
 	lost := d.gone != nil && (d.o.Owner != Private || !errors.Is(d.gone, journal.ErrGone))
 	return d.s.entries <= 1 && d.journal.empty() && d.journal.damage() == nil && !isCorrupt(d.damage) && !lost
 }
 
 // openJournal opens the journal. It returns stateNothing, or the state of a stream that must not be
 // finished now.
-func (d *dead) openJournal() (state, error) {
+func (d *deadFile) openJournal() (state, error) {
 	b, err := openJournalTail(d.name, d.denied == nil)
 	if isUnreachable(err) {
 		d.gone = err
@@ -223,7 +223,7 @@ func (d *dead) openJournal() (state, error) {
 
 // result returns a Result that describes the stream, which is stored as an IET or IETPrefix, before act
 // changes anything.
-func (d *dead) result(stored format.StorageFormat) *Result {
+func (d *deadFile) result(stored format.StorageFormat) *Result {
 	r := &Result{Report: Report{Report: format.Report{
 		Name: d.name, Version: d.s.version, Format: stored, Entries: d.s.entries, Size: d.size, GoodBytes: d.s.size,
 		Reason: format.CutReasonOf(d.damage), Damage: d.damage, Ended: d.s.closed,

@@ -19,7 +19,7 @@ type mark uint8
 
 const (
 	markNone      mark = iota
-	markRecovered      // recovery has saved the whole entries
+	markRecovered      // recovery has saved the complete entries
 	markRotated        // the writer has begun another file
 	markEnd            // the writer has closed the IET
 )

@@ -23,7 +23,7 @@ import (
 
 // hasEqualET reports whether an ET with exactly the entries of the stream exists, and sets d.equalET to its name. The
 // ET is either d.final or an ET that was renamed since it was made.
-func (d *dead) hasEqualET() bool {
+func (d *deadFile) hasEqualET() bool {
 	names := []string{d.final}
 	if path, base, _, _ := splitName(d.name); path != base {
 		names = append(names, base+tracename.ET)
@@ -46,7 +46,7 @@ func (d *dead) hasEqualET() bool {
 }
 
 // hasSameEntries reports whether the ET name has exactly the entries of the stream.
-func (d *dead) hasSameEntries(name string) bool {
+func (d *deadFile) hasSameEntries(name string) bool {
 	in, err := osfile.OpenRead(name)
 	if err != nil {
 		return false

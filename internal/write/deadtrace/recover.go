@@ -32,7 +32,7 @@ func Recover(name, output string) (*Result, error) {
 // isStream reports whether name is the name of an IET.
 func isStream(name string) bool { return strings.HasSuffix(name, tracename.IET) }
 
-// save writes the whole entries of the trace called name, and the records in its journal, to the file output.
+// save writes the complete entries of the trace called name, and the records in its journal, to the file output.
 func save(name, output string) (*Result, error) {
 	src, err := openSource(format.Find(name))
 	if err != nil {
@@ -55,7 +55,7 @@ func save(name, output string) (*Result, error) {
 	return r, err
 }
 
-// Inspect reports the whole entries of the file called name, and the entries in the journal of a dead writer. It
+// Inspect reports the complete entries of the file called name, and the entries in the journal of a dead writer. It
 // changes nothing.
 func Inspect(name string) (*Result, error) {
 	src, err := openSource(format.Find(name))

@@ -6,11 +6,11 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// A Rotation finds the files of a stream that its writers have renamed since a reader looked last, so that a reader
-// that was slow reads them before the file that has the name of the stream now.
+// A Rotation finds the files of a stream that its writers have renamed since the last call of New. A slow reader can
+// then read these files before the file that now has the name of the stream.
 type Rotation struct {
 	stream string
-	known  map[string]bool // the names that New has returned, and those before
+	known  map[string]bool // the names that New has returned, and the names of older files
 }
 
 // RotationOf returns a Rotation of the files that are renamed from now on. name is the name of the stream or of its

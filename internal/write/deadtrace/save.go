@@ -137,8 +137,8 @@ func copyTo(f *format.File, output string, replace bool) (n int, err error) {
 	return n, tmp.Commit(replace)
 }
 
-// markDamaged writes to out the reason why the whole entries of f end, unless the last entry of f says how
-// the recording ended.
+// markDamaged writes to out the reason why the complete entries of f end, unless the last entry of f says
+// how the recording ended.
 func markDamaged(out *format.Writer, f *format.File) error {
 	last, err := f.Entry(uint32(f.Len() - 1))
 	if err != nil || last.IsEnd() || last.IsRecovered() {

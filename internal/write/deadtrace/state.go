@@ -4,7 +4,7 @@ package deadtrace
 // the same for users.
 type state uint8
 
-// The states. dead.look determines one before a file is changed. Those after stateFinished need changes.
+// The states. deadFile.look determines the state before a file is changed. States after stateFinished require changes.
 const (
 	stateNothing state = iota // none of the other states
 	stateLive

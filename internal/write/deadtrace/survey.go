@@ -29,17 +29,17 @@ func (b *journalTail) fits(f io.ReaderAt, size int64) bool {
 	return err == nil && bytes.Equal(have[TailSize-n:], b.point.Tail[TailSize-n:])
 }
 
-// A survey is the result of reading an IET before its journal is replayed: where its whole entries end, and
-// the ids of the spans and resources to which the journal refers.
+// A survey is the result of reading an IET before its journal is replayed: where its complete entries end,
+// and the ids of the spans and resources to which the journal refers.
 type survey struct {
 	version   format.Version
 	same      bool // the checkpoint describes this IET
 	entries   int
-	size      int64 // size in bytes of the magic and the whole entries
+	size      int64 // size in bytes of the magic and the complete entries
 	index     entrybytes.Index
 	ended     bool    // the last entry says how the recording ended
 	closed    bool    // the last entry says that the recording was closed
-	damage    string  // the reason why the whole entries end, as recovery has written it or will write it
+	damage    string  // the reason why the complete entries end, as recovery has written it or will write it
 	dropped   uint64  // number of lost entries that an earlier recovery has written
 	newest    int64   // the time of the newest record, or 0; records long after the crash text do not count
 	times     []int64 // if there is a crash text: the start times of the entries

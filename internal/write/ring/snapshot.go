@@ -300,7 +300,7 @@ func (c *copying) wait(e *journal.Entry) {
 	c.order++
 }
 
-// merge handles the records in the order of time.
+// merge handles the records in chronological order.
 func (c *copying) merge() {
 	streams := make([][]journal.Part, len(c.sn.streams))
 	for i := range streams {
