@@ -160,8 +160,8 @@ func appendName(b []byte, s string) []byte {
 	return b
 }
 
-// countBlank returns the offset of the space before a number at the end of name, or -1 if there is none. Readers
-// would take this number for the time.
+// countBlank returns the offset of the space before a number at the end of name, or -1 if there is none. Readers would
+// mistake this number for the time.
 func countBlank(name string) int {
 	at := strings.LastIndexByte(name, ' ')
 	if strings.Trim(name[at+1:], "0123456789.") != "" {

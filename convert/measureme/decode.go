@@ -38,9 +38,9 @@ const nameLog = "event"
 
 // Decode reads a profile of version 8 or 9 from r and writes its entries to w. It does not close w.
 //
-// If the file is damaged, Decode writes all whole events and returns an *Error of package convert for the first
-// damage. If the file ends too early, for example because its writer was killed, the error is
-// [format.ErrTruncated]. If r is not a measureme file, Decode writes nothing.
+// If the file is damaged, Decode writes all complete events and returns an *Error of package convert for the first
+// damage. If the file ends too early, for example because its writer was killed, the error is [format.ErrTruncated]. If
+// r is not a measureme file, Decode writes nothing.
 //
 // Decode maps a large file, and copies other input of more than 8 MiB to a temporary file. In memory it needs 64
 // bytes per event and 16 bytes per virtual id. It reads the whole file before it writes, because the file has parents

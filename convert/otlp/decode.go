@@ -27,10 +27,10 @@ type DecodeOptions struct {
 // large inputs to a temporary file. In memory it needs about 64 bytes per span and 24 bytes per log record.
 //
 // If the input is damaged, the error is an *Error of package convert, which names the first damaged message. If the
-// input ends too early, the error is [format.ErrTruncated]. In both cases Decode writes all whole spans and log
-// records before the damage, including those in the damaged message. If a record has an invalid value, only this
-// record is missing. After other damage, Decode continues with the next message, even if that message begins on the
-// same line as the damaged message. An error of r other than [io.EOF] ends the input and is returned.
+// input ends too early, the error is [format.ErrTruncated]. In both cases Decode writes all complete spans and log
+// records before the damage, including those in the damaged message. If a record has an invalid value, only this record
+// is missing. After other damage, Decode continues with the next message, even if that message begins on the same line
+// as the damaged message. An error of r other than [io.EOF] ends the input and is returned.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions) error {
 	if o == nil {
 		o = &DecodeOptions{}

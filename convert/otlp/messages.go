@@ -74,7 +74,7 @@ func object(b []byte) bool {
 	return i == len(b) || b[i] == '"' || b[i] == '}'
 }
 
-// bare reports whether b is a single, whole protobuf message.
+// bare reports whether b is a single, complete protobuf message.
 func bare(b []byte) bool {
 	if len(b) == 0 || b[0] != tagOne {
 		return false

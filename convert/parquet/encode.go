@@ -146,7 +146,7 @@ type encoder struct {
 	names map[string]int // for each name in the row, the number of attributes with this name; see unique
 }
 
-// addRows adds all rows that are to be in the table.
+// addRows adds all rows of the table.
 func (e *encoder) addRows(ctx context.Context) error {
 	for r := range e.v.Rows() {
 		if r%4096 == 0 && ctx.Err() != nil {

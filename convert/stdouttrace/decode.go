@@ -1,8 +1,8 @@
 // Package stdouttrace reads the output of OpenTelemetry's exporters stdouttrace and stdoutlog for Go. They print an
 // object for each span or log record, on one line or several. The objects may also be in arrays.
 //
-// Lost are the remote flag of parents, the number of child spans, and text outside the objects. The exporters do not
-// print integers beyond 63 bits, and no numbers such as NaN, which JSON cannot represent.
+// The conversion loses the remote flag of parents, the number of child spans, and text outside the objects. The
+// exporters do not print integers beyond 63 bits, and no numbers such as NaN, which JSON cannot represent.
 package stdouttrace
 
 import (

@@ -6,8 +6,8 @@
 //	annotations     events without attributes
 //	tags            attributes, all of them texts; otel.status_code, otel.status_description,
 //	                error, otel.scope.name and .version become OpenTelemetry's fields
-//	shared, debug   zipkin.shared, zipkin.debug. Both halves of a shared span keep their ids; in a view, that
-//	                of the server is below that of the client
+//	shared, debug   zipkin.shared, zipkin.debug. Both halves of a shared span keep their ids; in a view, the
+//	                server's half is below the client's half
 //
 // Times have microseconds. A span without a duration has not ended. OpenTelemetry's exporters write the attributes of
 // a resource among the tags of its spans; these tags remain attributes of the spans.

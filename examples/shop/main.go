@@ -1,5 +1,5 @@
-// Command shop is a shop of three services, each a process of its own that records itself. It sends requests to
-// itself for some seconds. After a while something goes wrong, and "entrace explain" finds what:
+// Command shop is a shop of three services, each a process of its own that records itself. It sends requests to itself
+// for some seconds. After a while a service begins to fail, and "entrace explain" finds the cause:
 //
 //	go run ./examples/shop -dir demo
 //	go run ./cmd/entrace explain demo

@@ -45,7 +45,7 @@ const maxValue = 256 << 20
 
 // values reads all JSON values and passes their records to yield.
 func values[T any](ctx context.Context, r io.Reader, unit string, records func(v *T, add Adder) bool, yield func(*Record, error) bool) {
-	in := opened{r: r}
+	in := arrayReader{r: r}
 	d := json.NewDecoder(&in)
 	for n := int64(1); ctx.Err() == nil; n++ {
 		v := new(T)
@@ -98,8 +98,8 @@ func damage(d *json.Decoder, at int64, err error, unit string) error {
 	return &input.Error{Offset: at, Unit: unit, Err: err}
 }
 
-// An opened is a reader that replaces the brackets and commas of outer arrays by spaces.
-type opened struct {
+// An arrayReader replaces the brackets and commas of outer arrays in its input by spaces.
+type arrayReader struct {
 	r      io.Reader
 	read   int64
 	from   int64 // offset at which the current value begins
@@ -110,7 +110,7 @@ type opened struct {
 	err    error // the error of r
 }
 
-func (o *opened) Read(b []byte) (int, error) {
+func (o *arrayReader) Read(b []byte) (int, error) {
 	if o.read-o.from > maxValue {
 		o.err = &input.Error{Offset: o.from, Err: format.ErrTooLarge}
 		return 0, o.err

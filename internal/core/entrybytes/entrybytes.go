@@ -16,7 +16,7 @@ type Entries interface {
 	// Offset returns the offset in the file at which the entry with the given id begins. For the number of entries,
 	// it returns the end of the last entry.
 	Offset(id uint32) int64
-	// End returns the offset at which the last whole entry ends.
+	// End returns the offset at which the last complete entry ends.
 	End() int64
 	// View calls fn with the n bytes of the file at the offset off. fn must not use the slice after it returns, and
 	// must not call methods of the file.

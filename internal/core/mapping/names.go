@@ -30,11 +30,11 @@ const (
 	AttrContinued = "entrace.continued" // Bool, on a span that began in an earlier file
 	AttrRotated   = "entrace.rotated"   // Bool, on the NameEnd of a file if another file continues the trace
 	AttrDropped   = "dropped"           // U64, on NameEnd and NameRecovered: number of lost entries
-	AttrDamage    = "damage"            // String, on NameRecovered: why the whole entries end, for example CutTorn
+	AttrDamage    = "damage"            // String, on NameRecovered: why the complete entries end, for example CutTorn
 	AttrTruncated = "!TRUNCATED"        // Bool true, on an entry that was shortened
 
 	AttrDroppedFrom = "dropped.from" // String, on NameEnd, RFC 3339 in UTC: when the first entry was lost because the disk was full or slow
-	AttrDroppedTo   = "dropped.to"   // String, on NameEnd: the same of the last entry
+	AttrDroppedTo   = "dropped.to"   // String, on NameEnd: the same for the last entry that was lost
 
 	// DefaultTraceFlags are the flags of a span or link without AttrTraceFlags. They mean that the span is sampled,
 	// and that its parent is known to be local or absent.
@@ -61,7 +61,7 @@ const (
 	AttrHostName  = "host.name"   // String
 )
 
-// The reasons why the whole entries of a damaged or growing file end.
+// The reasons why the complete entries of a damaged or growing file end.
 const (
 	CutClean    = "clean"     // at the end of the file
 	CutTorn     = "torn"      // the file ends within an entry

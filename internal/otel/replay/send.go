@@ -193,7 +193,7 @@ func (a *answer) accepted(kind string, body []byte) bool {
 	return true
 }
 
-// isMessage reports whether b is a whole message in protobuf.
+// isMessage reports whether b is a complete message in protobuf.
 func isMessage(b []byte) bool {
 	for len(b) > 0 {
 		_, _, n := protowire.ConsumeField(b)

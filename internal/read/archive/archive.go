@@ -216,7 +216,7 @@ func put(ctx context.Context, target Target, key string, write func(w io.Writer)
 		return 0, ofTarget(err)
 	}
 	defer object.Discard()
-	c := &counted{w: object}
+	c := &countingWriter{w: object}
 	b := bufio.NewWriterSize(c, 256<<10)
 	if err := errors.Join(write(b), b.Flush()); err != nil {
 		return 0, err
@@ -224,13 +224,13 @@ func put(ctx context.Context, target Target, key string, write func(w io.Writer)
 	return c.n, ofTarget(object.Commit(ctx))
 }
 
-// counted is a writer to a target. It counts the written bytes.
-type counted struct {
+// A countingWriter is a writer to a target. It counts the written bytes.
+type countingWriter struct {
 	w io.Writer
 	n int64
 }
 
-func (c *counted) Write(p []byte) (int, error) {
+func (c *countingWriter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	c.n += int64(n)
 	return n, ofTarget(err)

@@ -27,7 +27,7 @@ type Answer struct {
 // Left has the numbers of rows, lines and texts that an answer leaves out, and the numbers that it would have in full.
 type Left struct {
 	Rows, OfRows   int
-	Folded, Folds  int // Folded of Rows are summed up by Folds lines, which stand for several rows
+	Folded, Folds  int // Folds lines replace Folded of the Rows, several rows each
 	Lines, OfLines int
 	Texts          int // the number of long texts that are shortened
 }

@@ -143,7 +143,7 @@ func (s *shrinker) value(key string, most int) {
 					s.partial = string(skipped) == "false"
 				case bytes.ContainsAny(skipped[:1], `{["`):
 					s.left[key]++
-				default: // a list of numbers, such as a pair, stays whole
+				default: // a list of numbers, such as a pair, is copied completely
 					s.comma()
 					s.out = append(s.out, skipped...)
 				}

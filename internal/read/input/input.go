@@ -37,7 +37,7 @@ type Input struct {
 	progress Progress // the reader, if it implements Progress
 }
 
-// A Progress is a reader that is told how many bytes were decoded. A reader that is mapped cannot count these bytes
+// A Progress is a reader that gets the number of decoded bytes. A reader that is mapped cannot count these bytes
 // itself.
 type Progress interface{ Progress(done int64) }
 

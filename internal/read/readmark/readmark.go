@@ -8,9 +8,10 @@
 //   - deadtrace.Rotation finds the files that were renamed.
 //   - [Mark] identifies the file that was read, so that each further entry is read once.
 //
-// Each reader has its own order of files: tail -f reads one file to its end before it opens the next. A page shows the
-// file that has the name now, and says which files came in between. A log that another program writes has no lock, no
-// end and no copy with another name; cmd/entrace records the lines of such a log as a trace, and follows that trace.
+// Each reader has its own order of files: tail -f reads one file to its end before it opens the next. The page in the
+// browser shows the file that has the name now, and names the files that came in between. A log that another program
+// writes has no lock, no end and no copy with another name; cmd/entrace records the lines of such a log as a trace, and
+// follows that trace.
 package readmark
 
 import (

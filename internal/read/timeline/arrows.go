@@ -21,7 +21,7 @@ type FlowEnd struct {
 }
 
 // Arrows finds the arrows. Later calls of [Timeline.Moments] report them. Arrows to children on another lane come
-// first, in the order of time. Arrows of links follow.
+// first, in chronological order. Arrows of links follow.
 func (t *Timeline) Arrows(ctx context.Context) error {
 	for _, r := range t.begins {
 		if t.elsewhere(r) {

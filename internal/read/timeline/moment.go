@@ -6,7 +6,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Moment is an event on a timeline: a span, at its begin, or a mark.
+// A Moment is an event on a timeline: the beginning of a span, or a mark.
 type Moment struct {
 	IsSpan bool
 	Time   int64
@@ -17,8 +17,8 @@ type Moment struct {
 	Flows  []FlowEnd // the arrows that start or end at the span
 }
 
-// Moments calls fn for each span and each mark, in the order of time. A mark comes after its span. The moment is valid
-// until fn returns.
+// Moments calls fn for each span and each mark, in chronological order. A mark comes after its span. The moment is
+// valid until fn returns.
 func (t *Timeline) Moments(ctx context.Context, fn func(m *Moment) error) error {
 	flows, marks, calls := t.ends, t.marks, 0
 	var now Moment

@@ -39,7 +39,7 @@ type Timeline struct {
 	depths []int32   // by row: the depth of a span, from 1 on; 0 if it is not computed yet
 	chain  []int32   // a buffer of Timeline.depth
 	begins []int32   // the rows of the spans, in order
-	marks  []int32   // the rows of the marks, in the order of time
+	marks  []int32   // the rows of the marks, in chronological order
 	lanes  []int32   // by row: the lane of a span plus 1; 0 if it has none yet
 	ends   []FlowEnd // in the order of the arrows' spans
 	made   []ticks   // by row: the invented times

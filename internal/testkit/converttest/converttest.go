@@ -259,7 +259,7 @@ func (f Format) Samples(t *testing.T, names ...string) {
 	}
 }
 
-// Fuzz opens random input as a trace, encodes its whole entries, and checks the output.
+// Fuzz opens random input as a trace, encodes its complete entries, and checks the output.
 func (f Format) Fuzz(fz *testing.F) {
 	names, err := filepath.Glob(filepath.Join("..", "chrome", "testdata", "*.iet"))
 	Must(fz, err)

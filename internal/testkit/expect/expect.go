@@ -1,6 +1,6 @@
-// Package expect has the comparisons of tests. A function that fails prints what was compared, which format and args
-// say as in fmt.Sprintf, then what the test got and what it wants. The test goes on, unless the function begins with
-// Must. The package imports the standard library only, so tests of every package can use it.
+// Package expect has the comparisons of tests. A function that fails prints what was compared, from format and args as
+// in fmt.Sprintf, then what the test got and what it wants. The test continues, unless the name of the function begins
+// with Must. The package imports the standard library only, so tests of every package can use it.
 package expect
 
 import (

@@ -10,7 +10,7 @@ import (
 // long is the number of lines or elements from which on report adds the difference.
 const long = 4
 
-// report returns the message of two values that are not equal.
+// report returns the message for two values that are not equal.
 func report(got, want any, format string, args []any) string {
 	what := fmt.Sprintf(format, args...)
 	g, w := show(got), show(want)

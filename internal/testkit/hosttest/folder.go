@@ -14,7 +14,7 @@ func Path(t testing.TB, name ...string) string {
 	return filepath.Join(append([]string{t.TempDir()}, name...)...)
 }
 
-// Names returns the sorted names of what is in a folder.
+// Names returns the sorted names of the files in a folder.
 func Names(t testing.TB, dir string) []string {
 	t.Helper()
 	list, err := os.ReadDir(dir)

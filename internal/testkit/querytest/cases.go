@@ -27,7 +27,7 @@ type Case struct {
 //	  7 GET /cart of bob, trace b
 //	    8 SELECT price
 //	    9 log: retry 7
-//	  10 render, trace c, whose parent is not there
+//	  10 render, trace c, whose parent is missing
 //	    11 SELECT price, which fails
 //	  12 hang, trace d, which has not ended
 //	    14 log: waiting

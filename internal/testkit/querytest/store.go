@@ -14,8 +14,8 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// A Store is a service with several routes, whose neighboring requests are alike: they share the caches, the
-// collections of garbage and the other programs of a machine. Its fields say how the requests from From on differ.
+// A Store is a service with several routes, whose neighboring requests are similar, because they share the caches, the
+// garbage collections and the other programs of a machine. Its fields say how the requests from From on differ.
 type Store struct {
 	Requests int
 	From     float64                   // the part of the requests before the first one that differs; 1: none differs
@@ -25,23 +25,23 @@ type Store struct {
 	OneName  bool                      // all routes have spans of one name
 	Slow     map[string]float64        // by operation: the factor by which its time grows
 	Fails    map[string]float64        // by operation: the share of its calls that fail
-	Base     map[string]float64        // the same for the requests that do not differ
-	More     int                       // queries that GET /orders makes besides
+	Base     map[string]float64        // as Fails, for the requests that do not differ
+	More     int                       // additional queries that GET /orders makes
 	Missing  func(x float64) float64   // the share of GET /item that is answered with 404 and logged as an error
 	Gone     bool                      // GET /item has no span audit
-	Instead  string                    // a longer span that it has in its place
+	Instead  string                    // a longer span that replaces audit
 	Tenant   string                    // only requests of this tenant differ
 	Tenants  int                       // the number of tenants, from t0 on; 5 if 0
 	InLogs   bool                      // the tenant is in a log record, and not on the span
 	Start    time.Duration             // the time of the first request
-	Clock    time.Duration             // how fast the clock of pay is
+	Clock    time.Duration             // how far the clock of pay is ahead
 	Version  string                    // of both services
-	Until    float64                   // the part of the requests before the first one that does not differ any more; 0: all differ
+	Until    float64                   // the part of the requests before the first one that no longer differs; 0: all later ones differ
 	Stalls   float64                   // the share of all calls that a busy machine delays
 	Seeding  int                       // queries that the program makes while it starts, without a request
-	Filled   float64                   // the part of the requests that come one after the other, and are fast, before the others
-	Frozen   time.Duration             // how long no call ends in the middle of the recording
-	Arrive   bool                      // requests begin in that time nevertheless
+	Filled   float64                   // the part of the requests that come first, fast and one after the other
+	Frozen   time.Duration             // a time in the middle of the recording in which no call ends
+	Arrive   bool                      // requests nevertheless begin while calls are frozen
 }
 
 // middle returns when the recording is about half over.
@@ -49,7 +49,7 @@ func (o *Store) middle() int64 {
 	return 1_700_000_000_000_000_000 + int64(o.Start) + int64(o.Requests/2)*int64(10*time.Millisecond)
 }
 
-// thawed returns the end of a call that would end at a time if nothing froze.
+// thawed returns the end of a call. Without Frozen, the call would end at the time end.
 func (o *Store) thawed(end int64) int64 {
 	began := o.middle()
 	if thaws := began + int64(o.Frozen); end > began && end < thaws {

@@ -43,7 +43,7 @@ func Golden(t *testing.T, path string, update bool, say func(input string) strin
 	}
 }
 
-// A Command is a part of a case: its words, and the attributes behind them.
+// A Command is a part of a case: its words, and the attributes after them.
 type Command struct {
 	Words      []string
 	Attributes []Pair
@@ -117,7 +117,7 @@ func (p *parser) text() string {
 	return text
 }
 
-// word reads a word, or the text of a name behind "$".
+// word reads a word, or the text of a name after "$".
 func (p *parser) word() string {
 	switch {
 	case p.is('$'):

@@ -13,7 +13,7 @@ var Of func(control any) Recorder
 
 // A Recorder is the part of a flight recorder that span processors use. The methods are called concurrently. No lock is held.
 type Recorder interface {
-	// Recorder returns the recorder for the spans. It hears of the end of a span from inside.Batch.Ended.
+	// Recorder returns the recorder for the spans. inside.Batch.Ended notifies it of the end of a span.
 	Recorder() *recorder.Recorder
 	// WantsLabels reports whether the goroutine that begins a span should set its pprof labels span_id and
 	// trace_id. From them, a profile finds the span that a goroutine works for. first means that the span

@@ -92,8 +92,8 @@ type Batch interface {
 	// below its span, or if it has none, below the entry of AppendAnchor. A record with a span must have a message.
 	// The record fires no trigger, even if p is ProviderLogs.
 	SetProvider(p record.Provider)
-	// Ended tells a flight recorder that the record that is being built ends the span ref, which took that long.
-	// Call it last.
+	// Ended notifies a flight recorder that the record that is being built ends the span ref. The parameter took
+	// is the duration of the span. Call Ended last.
 	Ended(ref format.SpanRef, name string, took time.Duration)
 	// Panicked adds to Ended that a panic has ended the span.
 	Panicked(text string)

@@ -5,7 +5,7 @@ import "runtime"
 // Dying reports whether the goroutine of the caller runs its deferred functions because of a panic, or is the
 // main goroutine and runs them because of runtime.Goexit. If nothing recovers the panic, the process then
 // ends. If a deferred function has recovered the panic, Dying still returns true in this function, because Go
-// does not tell.
+// does not show it.
 func Dying() bool {
 	pcs := make([]uintptr, 64)
 	n := runtime.Callers(1, pcs)

@@ -20,7 +20,7 @@ func WithProcess(a []attribute.KeyValue) Option { return func(s *Settings) { s.P
 // where they have one. The recorder replaces secrets in the arguments.
 func Process(arguments bool) []attribute.KeyValue {
 	detect := []resource.Option{resource.WithHost(), resource.WithProcessPID(), resource.WithProcessRuntimeName(), resource.WithProcessRuntimeVersion()}
-	found, _ := resource.New(context.Background(), detect...) // what is unknown is not in it
+	found, _ := resource.New(context.Background(), detect...) // it lacks attributes whose value is unknown
 	a := found.Attributes()
 	if arguments {
 		a = append(a, attribute.StringSlice(mapping.AttrCommand, command()))
