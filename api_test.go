@@ -17,11 +17,11 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// promised are the packages whose exported names stay until v1.0, as docs/compatibility.md says.
+// promised are the packages whose exported names do not change until v1.0, as docs/compatibility.md says.
 var promised = []string{".", "exporter", "slogadapter", "recorder", "control", "convert", "entracetest", "redact", "remote"}
 
-// TestPromisedNames compares the exported names of packages with testdata/api.txt. A name that comes or goes is a line there,
-// which -update writes.
+// TestPromisedNames compares the exported names of packages with testdata/api.txt. If a name is added or removed, run
+// the test with -update.
 func TestPromisedNames(t *testing.T) {
 	var names []string
 	for _, dir := range promised {

@@ -124,7 +124,7 @@ func count(t *testing.T, v *view.View, text string) (n int) {
 	return n
 }
 
-// TestControlEnvironment compares what variables make of Setup with testdata/control.txt.
+// TestControlEnvironment compares the effects of variables on Setup with testdata/control.txt.
 func TestControlEnvironment(t *testing.T) {
 	testkit.Golden(t, "testdata/control.txt", *update, func(env string) (said string) {
 		t.Run(env, func(t *testing.T) { said = underControl(t, env) })
@@ -132,9 +132,9 @@ func TestControlEnvironment(t *testing.T) {
 	})
 }
 
-// underControl sets the variables of env, as in "NAME=value; NAME=value", and records a span, a slow span and an error. If
-// a trace is to be made of hanging spans, it also records a span that hangs. It returns the configuration, and for each
-// trace, which of these spans it has.
+// underControl sets the variables of env, as in "NAME=value; NAME=value", and records a span, a slow span and an error.
+// If the configuration has a trigger for hanging spans, it also records a span that hangs. It returns the
+// configuration, and for each trace, which of these spans it has.
 func underControl(t *testing.T, env string) string {
 	dir, told := clean(t), reports(t)
 	t.Setenv("OTEL_SERVICE_NAME", "shop")
@@ -368,8 +368,8 @@ func TestSamplerDecides(t *testing.T) {
 	}
 }
 
-// TestSamplerByDefault: defaultSampler decides like a sampler around the SDK's default
-// sampler.
+// TestSamplerByDefault: defaultSampler makes the same decisions as a sampler around the SDK's
+// default sampler.
 func TestSamplerByDefault(t *testing.T) {
 	on, off := ringOf(t, control.Spans), ringOf(t, control.Logs)
 	next := sdktrace.ParentBased(sdktrace.AlwaysSample())

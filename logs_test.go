@@ -192,7 +192,7 @@ func TestExportersOfTheEnvironmentShareARecording(t *testing.T) {
 }
 
 // TestErrorOfOpenTelemetrysLogsAsksForATrace: an error record of OpenTelemetry's log API makes the
-// flight recorder write a trace, as one of log/slog does.
+// flight recorder write a trace, like an error record of log/slog.
 func TestErrorOfOpenTelemetrysLogsAsksForATrace(t *testing.T) {
 	clean(t)
 	setenv(t, map[string]string{"": "ring", "_DIR": "traces", "_ON_ERROR": "30s"})

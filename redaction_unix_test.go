@@ -280,7 +280,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 }
 
 // execTracesAreWhole checks that the execution traces in the traces of a folder can be read, and that at least one
-// execution trace says what a span waited for.
+// execution trace shows what a span waited for.
 func execTracesAreWhole(t *testing.T, dir string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*.et"))

@@ -410,8 +410,8 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// TestLogOptions: WithLogLevel beats the environment and is read for each record. Errors go to the
-// function of WithErrorHandler and not to the console.
+// TestLogOptions: WithLogLevel takes precedence over the environment and is read for each record.
+// Errors go to the function of WithErrorHandler and not to the console.
 func TestLogOptions(t *testing.T) {
 	clean(t)
 	console := stderr(t)

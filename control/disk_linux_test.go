@@ -159,7 +159,7 @@ func TestRingOnFullDisk(t *testing.T) {
 }
 
 // recordingTold begins a recording with a ring of the given size in bytes, 0 for the default. It appends
-// reported errors to told, which may be read after the end of the recording.
+// reported errors to told. The test may read told after the end of the recording.
 func recordingTold(dir string, bytes int64, told *[]string) (*recording, error) {
 	var mu sync.Mutex
 	cfg := persistent(dir, control.TraceConfig{Name: "asked", Providers: control.Spans | control.Logs, On: onAPI("asked")})

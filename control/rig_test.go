@@ -32,7 +32,7 @@ import (
 // other processes. They take longer if tests soak.
 
 const (
-	childEnv = "ENTRACE_TEST_CHILD" // says what a child process does
+	childEnv = "ENTRACE_TEST_CHILD" // the task of a child process
 	dirEnv   = "ENTRACE_TEST_DIR"   // the folder of the child process
 	ciEnv    = "ENTRACE_CI"
 )

@@ -148,8 +148,8 @@ func TestTornInput(t *testing.T) {
 	}
 }
 
-// TestCorruptInput converts a corrupt file to each format. The output must have the whole entries, and there must
-// be an error.
+// TestCorruptInput converts a corrupt file to each format. The output must have the complete entries, and there must be
+// an error.
 func TestCorruptInput(t *testing.T) {
 	for _, from := range formats {
 		b := read(t, fixture(format.V1, from))

@@ -42,8 +42,8 @@ func fill(t *testing.T, w *format.Writer, entries int) {
 // files returns the names of the files in a folder.
 var files = hosttest.Names
 
-// TestDamagedInput decodes a damaged input, with a view and without. The output must have the whole entries, and
-// there must be an error. If no entry except the root is whole, or ctx is done, there must be no output.
+// TestDamagedInput decodes a damaged input, with a view and without. The output must have the complete entries, and
+// there must be an error. If no entry except the root is complete, or ctx is done, there must be no output.
 func TestDamagedInput(t *testing.T) {
 	dir := t.TempDir()
 	in := filepath.Join(dir, "in")

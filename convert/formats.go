@@ -85,9 +85,9 @@ func FormatByExtension(file string) Format {
 	return ""
 }
 
-// FormatOf detects the format of a file as [Open] does: by its first bytes, or by its name if the bytes do not show
-// the format. It also reports whether the file is compressed. If the format is unknown, f is "", and the result
-// unknown says in a few words what the file seems to be.
+// FormatOf detects the format of a file as [Open] does: by its first bytes, or by its name if the bytes do not show the
+// format. It also reports whether the file is compressed. If the format is unknown, f is "", and the result unknown
+// describes in a few words the probable kind of the file.
 func FormatOf(file string) (f Format, compressed bool, unknown string, err error) {
 	r, err := openRegular(file)
 	if err != nil {
@@ -212,7 +212,7 @@ func isOwn(head []byte) bool {
 	return err == nil
 }
 
-// unreadable describes what a file that cannot be read seems to be. It returns "" if this is unknown.
+// unreadable describes the probable kind of a file that cannot be read. It returns "" if this is unknown.
 func unreadable(head []byte, name string) string {
 	if isParquet(head) {
 		return "is Parquet, which entrace can only write: query it with DuckDB, or open the trace that it was made from"

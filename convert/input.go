@@ -38,7 +38,7 @@ type source struct {
 
 	final  bool              // the entries are written to the final output, not to a temporary file
 	direct bool              // the file is read directly: it has one of ENTRACE's own formats, or does not exist
-	guess  string            // what a file that is not a trace seems to be
+	guess  string            // the probable kind of a file that is not a trace
 	src    *deadtrace.Source // the bytes of the file, if its entries can be copied without decoding
 
 	codec *codec    // nil for one of ENTRACE's own formats
@@ -151,7 +151,7 @@ func Plain(r io.Reader) (plain io.Reader, compressed bool, err error) {
 	return &boundedReader{r: out, in: in}, true, err
 }
 
-// withGuess adds to err what the file seems to be, if err says that the file is not a trace.
+// withGuess adds the probable kind of the file to err, if err says that the file is not a trace.
 func (x *source) withGuess(err error) error {
 	if x.guess == "" || !errors.Is(err, format.ErrNotEntrace) {
 		return err
@@ -159,7 +159,7 @@ func (x *source) withGuess(err error) error {
 	return &unknownError{x.title + " " + x.guess, err}
 }
 
-// An unknownError is the error for a file that is not a trace. It says what the file seems to be.
+// An unknownError is the error for a file that is not a trace. It names the probable kind of the file.
 type unknownError struct {
 	text string
 	err  error

@@ -452,7 +452,7 @@ func tracesIn(dir string) (found, left []string, err error) {
 	return inTime(found), left, nil
 }
 
-// inTime returns names, with the files that a logger has rotated in chronological order: app.log.2.gz, app.log.1,
+// inTime returns names. It puts the files that a logger has rotated into chronological order: app.log.2.gz, app.log.1,
 // app.log.
 func inTime(names []string) []string {
 	rotated := func(name string) (of string, n int) {

@@ -150,8 +150,7 @@ func TestOpenFolder(t *testing.T) {
 	}
 }
 
-// TestOpenDamaged opens a damaged file. The view must have the whole entries, and the error must say where they
-// end.
+// TestOpenDamaged opens a damaged file. The view must have the complete entries, and the error must say where they end.
 func TestOpenDamaged(t *testing.T) {
 	f := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}, {name: "b", span: 2, at: 2, below: -1}})
 	b := read(t, f.Name())
@@ -169,7 +168,7 @@ func TestOpenDamaged(t *testing.T) {
 	}
 }
 
-// TestOpenCompressedDamaged opens damaged compressed files. The view must have the whole entries. The error must
+// TestOpenCompressedDamaged opens damaged compressed files. The view must have the complete entries. The error must
 // report the damaged bytes after these entries, or a wrong checksum.
 func TestOpenCompressedDamaged(t *testing.T) {
 	f := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}, {name: "b", span: 2, at: 2, below: -1}})

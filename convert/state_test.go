@@ -92,7 +92,7 @@ func TestStateOfFile(t *testing.T) {
 	must(t, err)
 	must(t, os.Rename(parts[0], in("rotated.et")))
 
-	// A file of another program is whole, even if it has no entry about its end.
+	// A file of another program is complete, even if it has no entry about its end.
 	must(t, opened(t, nil, in("killed.iet")).EncodeFile(t.Context(), in("x.jsonl"), "otlp", nil))
 	other := service(t, format.V1, "shop", []part{{name: "call", span: 1, at: 10, below: -1}, {name: "said", span: 1, at: 11, log: true, below: 0}})
 	must(t, encodeFile(t.Context(), other.Name(), in("y.jsonl"), "otlp", nil))

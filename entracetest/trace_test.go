@@ -120,7 +120,7 @@ func TestFailure(t *testing.T) {
 		t.Skip("the script needs a shell")
 	}
 	dir := t.TempDir()
-	// This program is what go test would build and start.
+	// go test would build and start the same program.
 	self, err := os.Executable()
 	expect.Must(t, err)
 	cmd := exec.CommandContext(t.Context(), "go", "tool", "test2json", self, "-test.v=test2json", "-test.run=^TestFailing$")

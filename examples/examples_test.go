@@ -79,7 +79,7 @@ func TestQuickstart(t *testing.T) {
 	}
 }
 
-// TestShop: explain finds what goes wrong in the demo, in the files of three processes.
+// TestShop: explain finds the fault of the demo in the files of three processes.
 func TestShop(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -229,8 +229,8 @@ func TestLive(t *testing.T) {
 		t.Errorf("it says %q, %v", line, err)
 	}
 	follow(t, filepath.Join(dir, "live.et"), "store")
-	// The file is a tenth of a second behind the program. A part takes as long, so at this moment one
-	// part ends and the next one begins. Wait until the next part is open.
+	// The file has the records of the program a tenth of a second later. A part takes as long, so at
+	// this moment one part ends and the next one begins. Wait until the next part is open.
 	time.Sleep(50 * time.Millisecond)
 	expect.Must(t, cmd.Process.Kill())
 	_ = cmd.Wait() // an error, because the process was killed

@@ -59,7 +59,7 @@ var caseValues = map[string]any{
 	"hi": []byte("hi"), "max": int64(math.MaxInt),
 }
 
-// A running case records with the SDK of OpenTelemetry. Its clock goes on by a nanosecond with each command.
+// A running case records with the SDK of OpenTelemetry. Its clock advances by a nanosecond with each command.
 type running struct {
 	*testing.T
 

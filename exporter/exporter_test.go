@@ -116,7 +116,7 @@ func everyKind() []attribute.KeyValue {
 	return attributesOf(testkit.Commands(`bool=true int=$min float=2.0 nan=$NaN string="ü\n" "not text"=$not bytes=$bytes empty=$empty bools=[true false] ints=[1 -2] floats=[1.0 2.5 $big] infinite=[1.0 $Inf] strings=["a" "\""] "bad strings"=["a" $not] none=[] slice=[1 $empty ["x"]] "deep bytes"=[$hi true [3]] map{b=2 a=1.0} deep{m{x=$hi e=$empty}} trace_id="mine" otel.attr.x="mine" entrace.x="mine" code.line.number=12 code.file.path="a/b.go" code.function.name="example.com/a/b.(*T).M"`, caseValues)[0].Attributes)
 }
 
-// exported are spans by what is special about them.
+// exported has spans, by a description of their special property.
 var exported = map[string]tracetest.SpanStubs{
 	"every accessor returns another value than the default": {{
 		Name:        "every \xff thing",

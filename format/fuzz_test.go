@@ -230,8 +230,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzRecover checks that Recover saves exactly the entries that Inspect counts as whole,
-// that the result has no damage, and that a second Recover changes nothing.
+// FuzzRecover checks that Recover saves exactly the entries that Inspect counts as complete, that
+// the result has no damage, and that a second Recover changes nothing.
 func FuzzRecover(f *testing.F) {
 	for i, b := range fuzzFiles(f) {
 		f.Add(b, i%2 == 0)

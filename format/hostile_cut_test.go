@@ -44,8 +44,8 @@ func small(n int) []fakeEntry {
 	return out
 }
 
-// wholeAt returns the number of entries that are whole in the first size bytes, and the offset of their end.
-// Without entries, this is the end of the magic.
+// wholeAt returns the number of entries that are complete in the first size bytes, and the offset of their
+// end. Without entries, this is the end of the magic.
 func (t *fakeTrace) wholeAt(size int) (n, end int) {
 	end = wire.MagicSize
 	for n < len(t.ends) && t.ends[n] <= size {

@@ -73,7 +73,7 @@ func (d damage) said(t *testing.T, thorough bool) string {
 }
 
 // said returns the result of each way to read x, with a line for each set of ways that have the same result. A number
-// behind a way is the number of entries that this way returns.
+// after a way is the number of entries that this way returns.
 func (x *damaged) said(t *testing.T, thorough bool) string {
 	dir := filepath.Join(hosttest.MemoryDir(t), "x")
 	must(t, os.Mkdir(dir, 0o700))

@@ -367,7 +367,8 @@ type column struct {
 // determine the value, because other codes do not say which role the row has.
 func (c *column) hasCodes(f *field) bool { return c.width > 0 && (f.role == 0 || c.in == inFlags) }
 
-// usedFlags is greater than all flags on which a field depends. Greater flags only say what the view knows.
+// usedFlags is greater than all flags on which a field depends. Greater flags only say whether the view has all data of
+// a row.
 const usedFlags = 1 << 14
 
 // column returns the column of a field. It does not look at f.parent.

@@ -163,7 +163,7 @@ func (c *counter) event(m *machine, name string, out *valueCounts) error {
 				return c.ctx.Err()
 			}
 			events := eventsBelow(c.v, row)
-			if c.v.Role(row) == view.RoleLog { // it is itself what event.x refers to
+			if c.v.Role(row) == view.RoleLog { // event.x also refers to the log record itself
 				events = append(events, row)
 			}
 			var seen []string

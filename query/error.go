@@ -12,7 +12,7 @@ import (
 type Error struct {
 	Query string
 	Pos   int    // the byte offset of the mistake in Query
-	Text  string // what is wrong
+	Text  string // a description of the mistake
 	Hint  string // how to fix the mistake, or empty
 	Try   string // a complete, valid query that the user may have meant, or empty
 	// Unfinished is the field of a comparison that has no right side, or empty. If it is set,

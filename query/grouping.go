@@ -163,8 +163,8 @@ func (m *machine) bucketCodes(x *binary) *coded {
 	}
 	n := uint64(last-first)/width + 1
 	return &coded{width: n, of: func(_ *env, _ int, b *columns.Block, codes []uint64) {
-		// The bucket of the previous row begins at from and has this size. Most rows are in chronological order, so few rows
-		// need a division.
+		// The bucket of the previous row is [from, from+size). Most rows are in chronological order, so few rows need a
+		// division.
 		from, size, code := int64(0), uint64(0), uint64(noCode)
 		for i, at := range b.Start {
 			if uint64(at-from) >= size {

@@ -23,7 +23,7 @@ func TestSummaryAsBruteForce(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(seed), 6))
 		entries := shop(r, 9000)
 		if seed%2 == 1 {
-			for _, e := range entries[4000:] { // move some parents behind their children
+			for _, e := range entries[4000:] { // move some parents after their children
 				if _, isSpan := e.Attribute(format.AttrSpanID); isSpan && r.IntN(3) == 0 {
 					e.Add(format.AttrParentSpanID, format.StringValue(fmt.Sprintf("%016x", 3+r.IntN(8990))))
 				}

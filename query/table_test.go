@@ -98,8 +98,8 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// TestContrastThreshold: for an attribute with numbers, the best threshold precedes the single values if it tells the
-// rows apart better than each single value.
+// TestContrastThreshold: for an attribute with numbers, the best threshold precedes the single values if it separates
+// the rows better than each single value.
 func TestContrastThreshold(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	for i := range 120 {

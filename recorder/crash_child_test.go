@@ -57,7 +57,7 @@ const (
 	acksSize      = 2 * 8 * maxGoroutines
 )
 
-// A crashRun describes what such a program does.
+// A crashRun describes the work of such a program.
 type crashRun struct {
 	run        int
 	path       string

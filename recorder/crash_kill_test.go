@@ -90,7 +90,7 @@ func TestKillUnderLoad(t *testing.T) {
 
 // keep copies the folder of path, and returns the copy, which is not removed after the test.
 func keep(t *testing.T, path string) string {
-	dir, err := os.MkdirTemp("", "entrace-crash-") //nolint:usetesting // it is to stay
+	dir, err := os.MkdirTemp("", "entrace-crash-") //nolint:usetesting // it must not be removed
 	must(t, err)
 	must(t, os.CopyFS(filepath.Join(dir, "d"), os.DirFS(filepath.Dir(path))))
 	return dir

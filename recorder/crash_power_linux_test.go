@@ -179,7 +179,7 @@ func powerCut(t *testing.T, dir string, d recorder.Durability, rotate uint32, ba
 }
 
 // TestPowerCutDuringFinalize kills Finalize at each of its system calls, and cuts the power then. The IET
-// or the ET is whole.
+// or the ET must be complete.
 func TestPowerCutDuringFinalize(t *testing.T) {
 	dir, here := inNamespace(t)
 	if !here {

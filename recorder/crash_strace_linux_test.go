@@ -249,7 +249,7 @@ func (c *crashRun) killInRotation(t *testing.T) {
 }
 
 // TestKillDuringRecoveryOfCorrupt kills Recover of a corrupt file at each of its system calls, and then
-// recovers again. The trace then has the whole entries of the file and the records of the journal, and
+// recovers again. The trace then has the complete entries of the file and the records of the journal, and
 // there is one copy of the corrupt file.
 func TestKillDuringRecoveryOfCorrupt(t *testing.T) {
 	needStrace(t)
@@ -397,7 +397,7 @@ func wantOneWhole(t *testing.T, dir string) {
 }
 
 // TestKillDuringFinalize kills Finalize at each of its system calls. Then the IET is unchanged or the ET is
-// whole. The next recording removes the temporary files.
+// complete. The next recording removes the temporary files.
 func TestKillDuringFinalize(t *testing.T) {
 	needStrace(t)
 	t.Parallel()

@@ -99,9 +99,10 @@ func (r *Recorder) unref() bool {
 //
 // Create never replaces a trace. It renames an existing finished app.et to app.TIME.et, where TIME is the
 // UTC time of its last change. If the writer of an existing app.iet died, Create finishes that file under
-// the same kind of name. If a living process is writing app.iet, the error is [format.ErrLocked]. This is
-// also so if the writer is this process, unless o.Shared is set. If another process is finishing app.iet,
-// Create waits for at most MaxBlock; after that it records to app.HOST-PID-RANDOM.et and calls OnNotice.
+// the same kind of name. If a living process is writing app.iet, the error is [format.ErrLocked]. Create
+// returns this error even if this process is the writer, unless o.Shared is set. If another process is
+// finishing app.iet, Create waits for at most MaxBlock; after that it records to app.HOST-PID-RANDOM.et
+// and calls OnNotice.
 //
 // The file is readable by the user alone. A symbolic link is not followed. If the name belongs to something
 // other than a regular file, the error is [format.ErrNotRegular].

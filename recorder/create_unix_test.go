@@ -89,7 +89,7 @@ func TestPermissions(t *testing.T) {
 		for _, name := range dirNames(t, dir) {
 			fi, err := os.Lstat(filepath.Join(dir, name))
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // the file was finished meanwhile and has another name
+				continue // the file was finished in the meantime and has another name
 			}
 			must(t, err)
 			if fi.Mode().Perm()&0o077 != 0 {

@@ -20,8 +20,8 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// A finisher finishes and prunes earlier files, in the background: those that this recording has replaced, and
-// those of dead writers.
+// A finisher finishes and prunes earlier files in the background: files that this recording has replaced, and
+// files of dead writers.
 type finisher struct {
 	in       *intake
 	name     string        // name of the growing IET

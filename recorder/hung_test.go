@@ -110,7 +110,7 @@ func (t *doingTee) Take([]TeeEntry)           { t.once.Do(t.do) }
 func (*doingTee) Close(context.Context) error { return nil }
 
 // TestRotationReadsOpenSpansTogether checks that a rotation does not read the open spans one by one,
-// because calls wait meanwhile.
+// because calls wait during the rotation.
 func TestRotationReadsOpenSpansTogether(t *testing.T) {
 	const open = 20_000
 	r, f := faultRecorder(t, Options{MaxFileSize: 64 << 20})

@@ -31,7 +31,7 @@ func names(t *testing.T, stream []byte) (all []string) {
 	}
 }
 
-// TestMemory checks that the stream is a whole IET at any time, in both versions, and that the recorder
+// TestMemory checks that the stream is a complete IET at any time, in both versions, and that the recorder
 // refuses the same calls as other recorders.
 func TestMemory(t *testing.T) {
 	for _, v := range tracetest.BothVersions {

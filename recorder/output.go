@@ -172,7 +172,7 @@ func (n *successor) begin(t *output, o *Options) error {
 	n.output.begin(o.Version)
 	spans := t.placer.OpenSpans()
 	goesOn := carried(o, spans)
-	// There may be hundreds of thousands of spans, and calls wait meanwhile: reuse the memory.
+	// There may be hundreds of thousands of spans, and calls wait during this loop: reuse the memory.
 	var e format.TraceEntry
 	var b Batch
 	in := spanReader{f: t.file.w}

@@ -17,7 +17,7 @@ import (
 )
 
 // TestPruneOwnFiles checks that prune removes the files of this process in the order in which they were
-// finished, even if the clock was set meanwhile.
+// finished, even if the clock was set in between.
 func TestPruneOwnFiles(t *testing.T) {
 	for name, day := range map[string]time.Duration{"set back a day": -24 * time.Hour, "set forward a day": 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {

@@ -68,8 +68,8 @@ func TestCutAtEveryByte(t *testing.T) {
 	}
 }
 
-// TestRecoverWithoutRights recovers files behind links, which Recover must not change. It reports whole files, and
-// returns an error for others.
+// TestRecoverWithoutRights recovers files behind links, which Recover must not change. It reports complete files, and
+// returns an error for other files.
 func TestRecoverWithoutRights(t *testing.T) {
 	dir := t.TempDir()
 	iet := deadStream(t, filepath.Join(dir, "stream.iet"))

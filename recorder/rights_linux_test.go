@@ -48,7 +48,7 @@ func TestProgramGivesUpRights(t *testing.T) {
 		how, end, name string      // a name that ends in .ring is a ring, which has no records after its end
 		mode           os.FileMode // of the folder
 		flags          uintptr     // namespaces of the program
-		says           string      // a part of what the program prints
+		says           string      // a part of the program's output
 	}{
 		{how: "setuid", mode: 0o755, end: "close", name: "app.et", says: "finalize"},
 		{how: "setuid", mode: 0o755, end: "kill", name: "app.et"},
@@ -110,7 +110,7 @@ func TestProgramGivesUpRights(t *testing.T) {
 					acked = nil
 				}
 			case x.name != "app.et":
-				acked = nil // what was recorded before is lost with its tmpfs
+				acked = nil // the earlier records are lost with their tmpfs
 			}
 			must(t, recorder.RecoverFolder(t.Context(), dir, func(_ *recorder.Report, err error) { must(t, err) }))
 			for _, name := range dirNames(t, dir) {

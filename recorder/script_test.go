@@ -127,7 +127,7 @@ func (s *script) run(lines []string) {
 	}
 }
 
-// command runs one command, and compares the errors of its calls with what the script says behind "->".
+// command runs one command, and compares the errors of its calls with the text after "->" in the script.
 func (s *script) command(line string) {
 	line, want, _ := strings.Cut(line, " -> ")
 	words := strings.Fields(line)
@@ -185,8 +185,8 @@ var errorWords = map[string]error{
 	"overflow": recorder.ErrOverflow, "unlinked": recorder.ErrUnlinked, "late": context.DeadlineExceeded, "missing": fs.ErrNotExist, "closed": recorder.ErrClosed,
 }
 
-// matches reports whether an error is what a script wants: "" none, "error" any, "maybe X" none or X, "X and Y" both,
-// else a word of errorWords or a part of the text.
+// matches reports whether an error is the one that a script wants: "" none, "error" any, "maybe X" none or X, "X and Y"
+// both, else a word of errorWords or a part of the text.
 func matches(err error, want string) bool {
 	want, maybe := strings.CutPrefix(want, "maybe ")
 	if err == nil {
@@ -257,7 +257,7 @@ func (s *script) record(kind string, names []string, o map[string]string, check 
 	}
 }
 
-// fill adds to an entry what the options say.
+// fill adds the fields and attributes in the options to an entry.
 func (s *script) fill(e *format.TraceEntry, o map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(o)) {
 		value := o[key]
@@ -440,7 +440,7 @@ func (s *script) breakDisk(args []string, o map[string]string) {
 	s.disk.Fail(write, errorWords[o["truncate"]], errorWords[o["sync"]])
 }
 
-// want compares what the recorder and its files have with what the script says.
+// want compares the state of the recorder and its files with the script.
 func (s *script) want(what string, args []string) {
 	text := strings.Join(args, " ")
 	switch what {

@@ -33,8 +33,8 @@ func TestKillChild(t *testing.T) {
 	must(t, r.Serve(context.Background(), l))
 }
 
-// TestKilledReceiver kills a receiver. The file that it leaves must have the whole entries that were received, and
-// it must be possible to make an ET from it.
+// TestKilledReceiver kills a receiver. The file that it leaves must have the complete entries that were received,
+// and it must be possible to make an ET from it.
 func TestKilledReceiver(t *testing.T) {
 	exe, err := os.Executable()
 	must(t, err)

@@ -239,8 +239,8 @@ func (v *running) sendAll(b []byte) remote.Received {
 	return last(v.await(n + 1))
 }
 
-// TestQuotaOfBytes checks MaxBytes: a trace ends with a whole entry, new senders are refused, and the traces of
-// earlier receivers count.
+// TestQuotaOfBytes checks MaxBytes: a trace ends with a complete entry, new senders are refused, and the traces
+// of earlier receivers count.
 func TestQuotaOfBytes(t *testing.T) {
 	dir := t.TempDir()
 	before := filepath.Join(dir, "20260101T000000.000Z-000001.et")
@@ -288,8 +288,8 @@ func TestQuotaOfFiles(t *testing.T) {
 	expect.Is(t, r.sendAll(stream(format.Root(), named(0, "a"))).Err, nil, "without a bound")
 }
 
-// TestFullDisk checks that a trace ends with a whole entry when the disk is full, and that the file remains an IET
-// if there is no room for the ET.
+// TestFullDisk checks that a trace ends with a complete entry when the disk is full, and that the file remains an
+// IET if there is no room for the ET.
 func TestFullDisk(t *testing.T) {
 	if !hosttest.Alone(t) {
 		return

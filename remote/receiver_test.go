@@ -162,7 +162,7 @@ func TestS10Slow(t *testing.T) {
 		}
 	}
 	time.Sleep(500 * time.Millisecond)
-	// The whole entries are in the file while the sender is still connected.
+	// The complete entries are in the file while the sender is still connected.
 	names := files(t, r.dir)
 	if len(names) != 1 || !strings.HasSuffix(names[0], ".iet") {
 		t.Fatalf("the folder has %v, want an IET", names)

@@ -121,7 +121,7 @@ func TestPanicOfContext(t *testing.T) {
 }
 
 // TestGoexitInValueIsCounted checks that a record whose value ends the goroutine, as t.FailNow in a fake does,
-// counts as dropped, and that later records are whole.
+// counts as dropped, and that later records are complete.
 func TestGoexitInValueIsCounted(t *testing.T) {
 	rec, h := newHandler(t, nil)
 	for _, value := range []any{exitError{}, slog.GroupValue(slog.Any("e", exitError{})), exitValuer{}} {

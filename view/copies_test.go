@@ -228,8 +228,8 @@ func TestOpenForUntilItsOwnFileEnds(t *testing.T) {
 	}
 }
 
-// TestSpanGoesOnIfAllItsFilesAreRotated checks that an open span goes on if the recorder continued each of the span's
-// files in another file.
+// TestSpanGoesOnIfAllItsFilesAreRotated checks that an open span continues if the recorder continued each of the
+// span's files in another file.
 func TestSpanGoesOnIfAllItsFilesAreRotated(t *testing.T) {
 	part := func(rotated bool) *format.File {
 		s := newSnapshot(7, "shop").span(100, 0).span(101, 0).end(101)

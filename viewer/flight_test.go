@@ -159,7 +159,7 @@ func TestOpenSpanIsOpenForAsLongAsItsFileSays(t *testing.T) {
 	}
 }
 
-// TestRuntime reads samples of the runtime that are not in the order of time in the file.
+// TestRuntime reads samples of the runtime that are not in chronological order in the file.
 func TestRuntime(t *testing.T) {
 	sample := func(name, target string, at uint64, more ...format.Attribute) *format.TraceEntry {
 		return &format.TraceEntry{Metadata: format.Metadata{Name: name, Target: target}, Attributes: append(tracetest.Attributes(format.AttrTime, at), more...)}

@@ -109,7 +109,7 @@ func (p *printer) fitRows(rows []view.Row, up func(r view.Row) (view.Row, bool),
 		Fold: func(alike []view.Row) int {
 			size := p.fitted.Size(p.fold(alike))
 			if !p.Flat {
-				size += 5*v.Depth(alike[0]) + len(p.timeOf(alike[0])) + 20 // what is to the left of it in the tree
+				size += 5*v.Depth(alike[0]) + len(p.timeOf(alike[0])) + 20 // the part of the line to its left in the tree
 			}
 			return size
 		},

@@ -105,7 +105,7 @@ type lineStream struct {
 	mu     sync.Mutex
 	rest   []byte // the bytes of a line that has no newline yet
 	parser *loglines.Parser
-	timer  *time.Timer // records what waits
+	timer  *time.Timer // records the lines that wait
 }
 
 func newLineStream(c *consoleLog, name string) *lineStream {
@@ -156,8 +156,8 @@ func (s *lineStream) close() {
 	s.flush()
 }
 
-// record records a record that the parser found in one or several lines. If the lines name no span, the record belongs
-// to the span of the command.
+// record writes a record, which the parser found in one or several lines, to the trace. If the lines name no span, the
+// record belongs to the span of the command.
 func (s *lineStream) record(r *loglines.Record) {
 	l := &r.Log
 	l.Observed = time.Now().UnixNano()

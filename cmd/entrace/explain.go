@@ -243,7 +243,7 @@ func (p *explanationPrinter) failures(x *analyze.Explanation) {
 	}
 }
 
-// where adds the parts of the requests that take the most time, each after its share of the time.
+// where adds the findings that say where the time is spent, each after its share.
 func (p *explanationPrinter) where(x *analyze.Explanation) {
 	for i, f := range x.Where[:min(len(x.Where), mostFindings)] {
 		if i == 0 {

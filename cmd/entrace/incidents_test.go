@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestExplainIncidents explains incidents of which there are log files alone, which real programs wrote. The verdict must
-// name the record that began it, and not an error that was there before or that followed.
+// TestExplainIncidents explains incidents from log files alone, which real programs wrote. The verdict must name the
+// record with which the incident began, and not an earlier or a later error.
 func TestExplainIncidents(t *testing.T) {
 	for _, x := range []struct{ about, files, verdict string }{
 		{"nginx, whose upstream ends", "nginx-error.log", "new: *<number> connect() failed (<number>: Connection refused) while connecting to upstream"},

@@ -41,7 +41,7 @@ func known(name string, err error) error {
 	return err
 }
 
-// knownRing returns an error that says what to do with a ring or a crash buffer. died reports
+// knownRing returns an error that tells the user how to read a ring or a crash buffer. died reports
 // whether it is the ring of a process that died. For other files, err is nil.
 func knownRing(name string) (died bool, err error) {
 	f, err := osfile.OpenRead(name)

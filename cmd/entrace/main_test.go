@@ -81,7 +81,7 @@ func (c *transcript) String() string {
 	return c.b.String()
 }
 
-// A process is a running command. It runs until the test or another event ends it.
+// A process is a running command.
 type process struct {
 	t         *testing.T
 	out, errs transcript
@@ -109,7 +109,7 @@ func start(t *testing.T, args ...string) *process {
 	return c
 }
 
-// await waits until the output what contains text.
+// await waits until the given output contains text.
 func (c *process) await(what *transcript, text string) {
 	c.t.Helper()
 	for !strings.Contains(what.String(), text) {

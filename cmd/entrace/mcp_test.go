@@ -21,7 +21,7 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// served starts mcp for a folder. It returns a client, and a writer for what the client does not send.
+// served starts mcp for a folder. It returns a client, and a writer for input that the client would not send.
 func served(t *testing.T, dir string) (*mcp.ClientSession, io.Writer) {
 	t.Helper()
 	in, toServer := io.Pipe()
@@ -61,7 +61,8 @@ func mallIn(t *testing.T) string {
 	return dir
 }
 
-// TestToolsAreCommands: a tool answers what the command line in its answer prints, within its budget.
+// TestToolsAreCommands: the answer of a tool is the output of the command line that the answer names, within its
+// budget.
 func TestToolsAreCommands(t *testing.T) {
 	dir := mallIn(t)
 	session, _ := served(t, dir)
@@ -185,7 +186,7 @@ func TestHostileFrames(t *testing.T) {
 	}
 }
 
-// TestManyCalls: calls at once are answered, and those that are canceled do not block others.
+// TestManyCalls: simultaneous calls are answered, and canceled calls do not block others.
 func TestManyCalls(t *testing.T) {
 	session, _ := served(t, mallIn(t))
 	var all sync.WaitGroup

@@ -36,7 +36,7 @@ type printer struct {
 	first  time.Time // the earliest time of all entries
 
 	l     *selected
-	folds map[view.Row][]byte // what is printed in place of these rows
+	folds map[view.Row][]byte // the text that is printed in place of these rows
 	cut   *fit.Left           // counts shortened texts; once the rows of the answer are chosen, it counts only texts of these rows
 
 	stored map[view.Row]int // how many entries a row has, if p prints entries
@@ -197,7 +197,7 @@ func (p *printer) all(ctx context.Context, most int) error {
 	return finish(0)
 }
 
-// top returns the children of the root that are shown: first those of the application, then the
+// top returns the children of the root that are shown: first the application's entries, then the
 // recorder's own entries. It leaves out clean ends, because the first line reports them.
 func (p *printer) top() []view.Row {
 	var kids, own []view.Row

@@ -57,7 +57,7 @@ func only(routes ...int) func(float64) []float64 {
 	return func(float64) []float64 { return weights }
 }
 
-// made adds to a healthy recording.
+// made adds entries to a healthy recording.
 type made func(x *tracetest.Trace)
 
 func (add made) Record(t testing.TB, seed uint64) *tracetest.Trace {

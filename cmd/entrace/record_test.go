@@ -156,7 +156,7 @@ var traceKinds = map[string]func(r recording, args []string){
 			r.add(get, end, append(status, format.AttrSpanID, fmt.Sprintf("%016x", i+1), format.AttrDuration, uint64(30+i)*1_000_000)...)
 		}
 	},
-	// hang is a flight recorder's file with a request that waits for a lock, and two requests that ended.
+	// hang is a flight recorder's file with a request that waits for a lock, and two requests that have ended.
 	"hang": func(r recording, _ []string) {
 		at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
 		own := r.add(0, named(mapping.NameTrace), format.AttrTime, at(9000), "trigger", "watchdog", "reason", "span GET /b is open for 2s")

@@ -76,7 +76,7 @@ func setupScript(e *testscript.Env) error {
 	return err
 }
 
-// scriptCommands are the commands of scripts in addition to those of testscript:
+// scriptCommands are the commands that scripts can use in addition to the commands of testscript:
 //
 //	record KIND FILE     records a trace of a kind of traceKinds, some of which have arguments
 //	open KIND FILE       is like record, but leaves the trace open until close FILE or the end

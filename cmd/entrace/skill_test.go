@@ -10,7 +10,8 @@ import (
 	"github.com/entrace-go/entrace/skills"
 )
 
-// TestSkill: the page has at most 1,500 tokens of a model (of three bytes or more), and is written to where no link leads.
+// TestSkill: the page has at most 1,500 tokens, if a token has at least three bytes. It is not written through a
+// symbolic link.
 func TestSkill(t *testing.T) {
 	expect.Equal(t, fine(t, nil, "skill"), skills.Entrace, "the page")
 	if len(skills.Entrace) > 4500 {

@@ -205,8 +205,8 @@ func TestTailSlow(t *testing.T) {
 	}
 }
 
-// TestTailEndsWithNextFileOfDeadProgram checks that tail prints the file that follows, and ends with its state, if the
-// program had died before tail opened it.
+// TestTailEndsWithNextFileOfDeadProgram checks that tail prints the next file, and ends with its state, if the program
+// had died before tail opened that file.
 func TestTailEndsWithNextFileOfDeadProgram(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "app.et")
@@ -307,7 +307,7 @@ func TestTailFollowEndsWhenProgramDies(t *testing.T) {
 }
 
 // TestTailFollowGoesOnWithNextProgram follows a folder in which the newest file belongs to a dead program.
-// tail goes on with the files of the next programs: one with the same name, and one with another name.
+// tail continues with the files of the next programs: one with the same name, and one with another name.
 func TestTailFollowGoesOnWithNextProgram(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -392,7 +392,7 @@ func (u *ui) move(n int) {
 	u.top = max(min(u.top, u.at, u.shown.total-list.height), u.at-list.height+1, 0)
 }
 
-// draw draws the screen. Only what has changed goes to the terminal.
+// draw draws the screen. Only changed cells are sent to the terminal.
 func (u *ui) draw() {
 	plain := tcell.StyleDefault
 	u.put(0, 0, u.width, u.title(), plain)

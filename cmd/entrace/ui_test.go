@@ -36,15 +36,15 @@ func (s *fakeScreen) Init() error {
 	return err
 }
 
-// SetSize changes the size of the screen when it is drawn the next time: the simulation does not expect it at other
-// times.
+// SetSize changes the size of the screen when it is next drawn, because the simulation does not expect a change at
+// other times.
 func (s *fakeScreen) SetSize(width, height int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.width, s.height = width, height
 }
 
-// Show keeps the text of the screen.
+// Show stores the text of the screen.
 func (s *fakeScreen) Show() {
 	s.SimulationScreen.Show()
 	s.mu.Lock()
@@ -172,7 +172,7 @@ func TestUI(t *testing.T) {
 					x = inScreen(t, width, height, o, names...)
 					x.see(t, `\S`)
 				case "press":
-					for _, key := range words { // each acts on what the one before has made
+					for _, key := range words { // each key acts on the screen that the previous key has made
 						x.press(key)
 						x.see(t, `\S`)
 					}
@@ -231,8 +231,8 @@ func TestUIChoosesARun(t *testing.T) {
 	expect.Must(t, <-x.done)
 }
 
-// TestUIRandomKeys presses 500 random keys on each of many files, whole and broken. Whatever comes, the program ends
-// by q, and gives the terminal back.
+// TestUIRandomKeys presses 500 random keys on each of many files, intact and damaged. In every case, q ends the program
+// and restores the terminal.
 func TestUIRandomKeys(t *testing.T) {
 	keys := []string{"Enter", "Esc", "Tab", "PgDn", "PgUp", "Home", "End", "Backspace", "Left", "Right"}
 	for _, k := range uiKeys() {
@@ -277,7 +277,7 @@ func TestUIRandomKeys(t *testing.T) {
 			case 1:
 				x.SetSize(1+random.IntN(150), 1+random.IntN(60))
 			case 2:
-				time.Sleep(time.Duration(random.IntN(5)) * time.Millisecond) // some answers come, others are given up
+				time.Sleep(time.Duration(random.IntN(5)) * time.Millisecond) // some answers arrive, others are canceled
 			}
 		}
 		if len(x.done) == 0 {

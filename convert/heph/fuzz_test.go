@@ -84,7 +84,7 @@ func TestEverything(t *testing.T) {
 	}
 }
 
-// TestAlteredFiles changes packets in many ways. Those that can be read must have the same content.
+// TestAlteredFiles changes packets in many ways. Packets that can still be read must have the same content.
 func TestAlteredFiles(t *testing.T) {
 	var packets [][]byte
 	for r := (&reader{b: everything()}); r.more(); {

@@ -180,8 +180,8 @@ func TestUDP(t *testing.T) {
 	sameContent(t, packets, open(t, out.Bytes()))
 }
 
-// TestEveryCut cuts a file after every byte. The whole packets must be decoded, and the error must name the cut
-// one.
+// TestEveryCut cuts a file after every byte. The complete packets must be decoded, and the error must name the packet
+// that was cut.
 func TestEveryCut(t *testing.T) {
 	in := read(t, "testdata/real-plain.htf")
 	starts := map[int]int{}

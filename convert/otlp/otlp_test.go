@@ -247,7 +247,7 @@ func TestDamage(t *testing.T) {
 	}
 	tests := []struct {
 		name, in string
-		at       string // what is at the offset in the error
+		at       string // the text at the offset in the error
 		err      error
 	}{
 		{"id", bad(`"parentSpanId":"12"`), `"12"`, codec.ErrID},

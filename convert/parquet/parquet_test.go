@@ -81,7 +81,7 @@ func viewOf(t testing.TB, v format.Version, entries ...*format.TraceEntry) *view
 
 const traceID = "0102030405060708090a0b0c0d0e0f10"
 
-// everything returns entries with everything that an entry can have.
+// everything returns entries with every kind of field and attribute.
 func everything() []*format.TraceEntry {
 	u, i := format.U64Value, format.I64Value
 	return []*format.TraceEntry{
@@ -157,8 +157,8 @@ func TestRowGroups(t *testing.T) {
 	}
 }
 
-// TestView encodes a recording in which spans have two entries, one of them before its parent. The table must have
-// each span once, as it is in the view.
+// TestView encodes a recording in which spans have two entries, one of them before its parent. The table must have each
+// span once, like the view.
 func TestView(t *testing.T) {
 	const n = 3000 // more than there are in memory at a time
 	var entries []*format.TraceEntry

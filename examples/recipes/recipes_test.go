@@ -184,7 +184,7 @@ func askHealth(ctx context.Context) error {
 	return nil
 }
 
-// TestRecipes runs what docs/recipes.md says, and reads what was recorded.
+// TestRecipes runs the code of docs/recipes.md, and reads the recorded trace.
 func TestRecipes(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "recipes.et")
 	p, err := entrace.Setup(t.Context(), exporter.WithPath(name), entrace.WithSlogDefault())

@@ -30,7 +30,7 @@ func payment() http.Handler {
 
 var errQuota = errors.New("provider: quota of the merchant is used up")
 
-// charge asks the company that charges cards. From some time on it refuses those of one tenant.
+// charge asks the company that charges cards. After healthyFor, the company refuses the cards of one tenant.
 func charge(ctx context.Context, tenant string, refuses bool) error {
 	_, span := tracer.Start(ctx, "charge card", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attribute.String("tenant", tenant)))
 	defer span.End()

@@ -25,11 +25,11 @@ type Explanation struct {
 	Trigger  *Trigger     `json:"trigger"`    // why a flight recorder wrote the file; nil if a person or a program asked for the file
 	Deaths   []Death      `json:"deaths"`     // of processes, the first one first
 	Failures []Failure    `json:"failures"`   // the most frequent first, at most six
-	Where    []Finding    `json:"where"`      // where the time is spent, and what else matters without a comparison
+	Where    []Finding    `json:"where"`      // where the time is spent, and other findings that need no comparison
 	Since    *Since       `json:"since"`      // nil if the causes do not come from a comparison of earlier with later requests
 	Causes   []Cause      `json:"causes"`     // at most six
 	More     int          `json:"more"`       // the number of causes that are not in Causes
-	Habits   []Evidence   `json:"habits"`     // what calls began or ceased to do, if no request is slower or fails because of it; at most three
+	Habits   []Evidence   `json:"habits"`     // things that calls began or ceased to do, if no request is slower or fails because of them; at most three
 	Baseline BaselineNote `json:"baseline"`   // the age of the baseline, and its other versions and hosts
 	Shares   []Evidence   `json:"shares"`     // properties that the selected requests have more often than the others
 	Failed   [2]int       `json:"failed"`     // failed requests, before and now
@@ -117,7 +117,7 @@ const (
 	KindWarning     Kind = "warning"
 	KindNew         Kind = "new"       // something that no call did before
 	KindNoLonger    Kind = "no longer" // a habit that calls gave up
-	KindShare       Kind = "share"     // what the slow or failed calls have in common
+	KindShare       Kind = "share"     // a property that the slow or failed calls have in common
 	KindOnset       Kind = "onset"     // something else that happened when the cause began
 )
 

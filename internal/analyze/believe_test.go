@@ -212,7 +212,8 @@ func TestExplainStalls(t *testing.T) {
 	}
 }
 
-// TestExplainFellowVictims: requests that wait for the same thing are not slow because the others run.
+// TestExplainFellowVictims: if requests wait for the same thing, none of them is reported as slow because of the
+// others.
 func TestExplainFellowVictims(t *testing.T) {
 	for seed := range uint64(5) {
 		x := alone(t, querytest.Store{Requests: 900, From: 1, Frozen: 2 * time.Second, Arrive: true}, 130+seed)
@@ -344,7 +345,7 @@ func TestExplainDeath(t *testing.T) {
 	}
 	for i := range requests {
 		trace, root := [16]byte{3, byte(i)}, [8]byte{3, byte(i)}
-		// A proxy gives all its spans one name. What it serves itself has never reached shop.
+		// A proxy gives all its spans one name. The requests that it serves itself have never reached shop.
 		addEdge(&otel.Span{Name: "edge", TraceID: [16]byte{5, byte(i)}, SpanID: [8]byte{5, byte(i)}, Start: at(i), Duration: 5e6, Ended: true, Attributes: path("/static/app.css")})
 		s := &otel.Span{Name: "edge", TraceID: trace, SpanID: root, Start: at(i), Duration: 5e6, Ended: true, Attributes: path(fmt.Sprint("/item/", i))}
 		if i < reached {
@@ -371,7 +372,8 @@ func TestExplainDeath(t *testing.T) {
 	expect.Equal(t, x.Verdict, "edge died: panic: index out of range", "the verdict")
 }
 
-// TestGrowsEvenly: a value that grows from the beginning on is told from a step, and from a growth that begins later.
+// TestGrowsEvenly: a value that grows from the beginning on is distinguished from a step, and from a growth that begins
+// later.
 func TestGrowsEvenly(t *testing.T) {
 	for name, of := range map[string]struct {
 		value func(i int) float64
@@ -400,8 +402,8 @@ func TestExplainDeathWithoutRequests(t *testing.T) {
 	expect.Equal(t, got.Verdict, "(no service) died: panic: boom, at main.work main.go:9", "the verdict")
 }
 
-// TestExplainTrigger: the verdict on a file that a flight recorder wrote begins with its trigger, and says what
-// failed in the request that the trigger names. A file that a person or a program asked for has no trigger.
+// TestExplainTrigger: the verdict on a flight recorder's file begins with the trigger of the file, and names the
+// failure in the request that the trigger names. A file that a person or a program asked for has no trigger.
 func TestExplainTrigger(t *testing.T) {
 	for kind, want := range map[string]string{
 		"log": "ERROR: payment failed; POST /buy failed: POST /pay: card service: connection refused",

@@ -111,7 +111,7 @@ type Death struct {
 	Service string `json:"service"`
 	At      Time   `json:"at_unix_nano"` // its last row
 	Reason  string `json:"reason"`       // the reason in the recording, such as a panic; "" if it is not known
-	Missed  [2]int `json:"missed"`       // later requests of other services: those that did not reach it, and all that would have reached it
+	Missed  [2]int `json:"missed"`       // later requests of other services: the number that did not reach it, and the number that should have reached it
 	Text    string `json:"text"`         // a sentence
 }
 

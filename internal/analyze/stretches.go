@@ -18,8 +18,8 @@ const (
 	floorCalls = .5  // the least standard deviation of shares, in calls per stretch
 )
 
-// inTime makes causes unsure if stretches of time next to each other differ by as much without a change. If given is
-// set, the time of the change was given and not searched for.
+// inTime makes causes unsure if adjacent stretches of time differ by as much without a change. If given is set, the
+// time of the change was given and not searched for.
 func (w *workload) inTime(x *Explanation, given bool) {
 	more := math.Log10(splits)
 	if given {

@@ -22,7 +22,7 @@ type Overview struct {
 	Events int  `json:"events"`
 	Errors int  `json:"errors"`          // failed spans and error log records
 	Failed int  `json:"failed_requests"` // failed spans without a span above them
-	Open   int  `json:"open_spans"`      // spans that have not ended; those that go on in a later file, which is not there, do not count
+	Open   int  `json:"open_spans"`      // spans that have not ended; spans that continue in a later file, which the view lacks, do not count
 	// Services lists each service that has spans or log records, the services with most errors first.
 	Services []ServiceCount `json:"services"`
 	// Slowest lists the slowest requests by service and name. A request is a span that has no span above it, except

@@ -12,12 +12,13 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Finding says where time is spent or what else matters in a recording, without a comparison.
+// A Finding is a noteworthy fact about a recording, for example where time is spent. It needs no comparison with other
+// requests.
 type Finding struct {
 	Kind  string   `json:"kind"` // time, wait, repeat, retry, gap, open, grows or pattern
 	Text  string   `json:"text"` // a sentence
 	Share float64  `json:"share"`
-	Of    string   `json:"of"` // what Share is a share of, such as "request time", which is the time of all requests
+	Of    string   `json:"of"` // the whole of which Share is a part, such as "request time", the time of all requests
 	Row   view.Row `json:"row" null:"yes"`
 
 	large    bool   // the heap grew by so much that a verdict says so

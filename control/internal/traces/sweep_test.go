@@ -122,7 +122,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 	t.Run("stream beside its trace", func(t *testing.T) {
 		f := folderOf(t)
 		name, path := stream(t, f)
-		_, err := recorder.Recover(path, "") // cuts the stream to its whole entries
+		_, err := recorder.Recover(path, "") // truncates the stream after its last complete entry
 		must(t, err)
 		iet := keep(t, path)
 		_, err = sweep(f)

@@ -36,8 +36,8 @@ const (
 )
 
 // Write writes records to w: the root, the resources, and then spans and log records in the order of the input, except
-// that a parent is written before its children. Equal resources are written once. After an
-// [input.Error], Write goes on with the next record. It returns the first error.
+// that a parent is written before its children. Equal resources are written once. After an [input.Error], Write
+// continues with the next record. It returns the first error.
 func Write(ctx context.Context, w *format.Writer, records iter.Seq2[*Record, error]) (err error) {
 	if _, err := w.Write(format.Root()); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/mapfile"
 )
 
-// Package format sets these variables. They give the packages of this module what it does not export.
+// Package format sets these variables. Through them, the packages of this module use functions that it does not export.
 var (
 	// Of returns the encoded entries of a *format.File.
 	Of func(file any) Entries

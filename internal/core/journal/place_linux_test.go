@@ -410,7 +410,7 @@ func TestPointerOfAnother(t *testing.T) {
 
 // TestNoRoomToGrow checks that a journal that cannot grow returns ErrFull and can still be used.
 func TestNoRoomToGrow(t *testing.T) {
-	dir, err := os.MkdirTemp("/dev/shm", "journal") //nolint:usetesting // it is to be a tmpfs
+	dir, err := os.MkdirTemp("/dev/shm", "journal") //nolint:usetesting // it must be a tmpfs
 	if err != nil {
 		if os.Getenv("ENTRACE_CI") != "" {
 			t.Fatal(err)

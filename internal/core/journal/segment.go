@@ -13,7 +13,8 @@ import (
 // A Segment is a part of 64 KiB of a stream. The lock of its shard, or the owner of its stream, guards it. A
 // goroutine that has read end under that lock may read the bytes before end without the lock.
 type Segment struct {
-	// Entries and Spans are what the records count for. Last is the latest time of a record.
+	// Entries and Spans are the numbers of entries and spans that the records count for. Last is the latest time of a
+	// record.
 	Entries, Spans uint32
 	Last           int64
 	// Ends is the number of records with Record.End.

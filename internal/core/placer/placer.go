@@ -429,9 +429,9 @@ func (p *Placer) either(r *record.Record, e *journal.Entry) {
 	p.span(r, e)
 }
 
-// endOpen stages the end of the open span whose entry is id. The record r has the whole span. endOpen first stages
-// the span's links and events, and then an entry for the span's end. This entry has all attributes of the
-// application, and those of entrace's own attributes that an end has.
+// endOpen stages the end of the open span whose entry is id. The record r has the whole span. endOpen first stages the
+// span's links and events, and then an entry for the span's end. This entry has all attributes of the application, and
+// of entrace's own attributes only those that belong to an end.
 func (p *Placer) endOpen(r *record.Record, id uint32) {
 	c := r.Cursor()
 	whole := c

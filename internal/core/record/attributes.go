@@ -33,9 +33,9 @@ func (a *Attributes) used() {
 	}
 }
 
-// Attributes returns new attributes: those of before, which may be nil, and those that build adds to b.
-// Groups that are open in before, or after build, remain open in the result. Call Attributes while b is
-// building no record, because such a record is lost.
+// Attributes returns new attributes: the attributes of before, which may be nil, and the attributes
+// that build adds to b. Groups that are open in before, or after build, remain open in the result. Call
+// Attributes while b is building no record, because such a record is lost.
 func (b *Builder) Attributes(before *Attributes, build func()) *Attributes {
 	b.Reset(0, nil, nil)
 	b.Head(&wire.Head{})

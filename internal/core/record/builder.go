@@ -45,8 +45,8 @@ type Builder struct {
 // maxKeep is the largest capacity of a buffer that is kept for later use.
 const maxKeep = 1 << 20
 
-// Reset begins a record and drops what b holds. The record begins with ref if flags has FlagRef; parent follows if
-// flags has FlagParent. An argument whose flag is not set may be nil.
+// Reset begins a record and drops the previous content of b. The record begins with ref if flags has FlagRef; parent
+// follows if flags has FlagParent. An argument whose flag is not set may be nil.
 func (b *Builder) Reset(flags uint8, ref, parent *Ref) {
 	if cap(b.buf) > maxKeep || cap(b.buf) < 512 {
 		b.buf = make([]byte, 0, 512)

@@ -97,7 +97,7 @@ func Ignore(err, other error) error {
 }
 
 // Stat is like [os.Stat], but its result can always be compared with [os.SameFile]. On Windows, a result of os.Stat
-// identifies its file by name until the first comparison. Meanwhile another file may get the name.
+// identifies its file by name until the first comparison. Until then, another file may get the name.
 func Stat(name string) (os.FileInfo, error) {
 	fi, err := os.Stat(name)
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 
 // Unique returns path with the host, the process id and a random number added to the name, so that it is unique.
 func Unique(path string) string {
-	//nolint:gosec // G404: it is to be another one, not a secret
+	//nolint:gosec // G404: it only has to be different, not secret
 	random := rand.Uint32()
 	host, _ := os.Hostname() // without it, the other parts have to suffice
 	host, _, _ = strings.Cut(host, ".")

@@ -34,7 +34,7 @@ type part struct {
 
 	// Set by begin.
 	resource otel.Resource
-	file     *file // nil if nothing is to be recorded
+	file     *file // nil if no record of the part is recorded
 	leave    func()
 	err      error
 }
@@ -143,7 +143,7 @@ func (p *part) record(of *folder, q *request) (Result, error) {
 	defer p.file.mappers.Put(m)
 	m.inside.Discard()
 	m.done, m.scopes, m.scope = Result{}, &q.scopes, otel.Scope{}
-	if m.dir != nil { // tell the recorder about parents that are in other files
+	if m.dir != nil { // so that the recorder knows of parents that are in other files
 		for _, ids := range m.dir.popWaits(m.file) {
 			m.inside.Elsewhere(format.SpanRef{TraceID: [16]byte(ids[:16]), SpanID: [8]byte(ids[16:])})
 		}

@@ -28,7 +28,7 @@ func (r *repeats) find(b []byte) (sum uint64, spans int, again bool) {
 	return sum, x.spans, x.sum == sum
 }
 
-// add notes that a request was recorded.
+// add remembers that a request was recorded.
 func (r *repeats) add(sum uint64, spans int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

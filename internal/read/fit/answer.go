@@ -143,8 +143,8 @@ func (a *Answer) fitted() []byte {
 // Empty reports whether nothing was written.
 func (a *Answer) Empty() bool { return len(a.parts)+len(a.values)+len(a.pending) == 0 }
 
-// Finish returns the part of the output that fits. If something is left out, or the output is JSON, a last line follows:
-// it has the numbers of what is left out, and names command, which prints everything.
+// Finish returns the part of the output that fits. If something is left out, or the output is JSON, a last line
+// follows: it has the numbers of omitted rows, lines and texts, and names command, which prints everything.
 func (a *Answer) Finish(command string) []byte {
 	if a.JSON {
 		return a.finishJSON(command)

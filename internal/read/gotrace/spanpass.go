@@ -604,7 +604,7 @@ func (p *spanPass) end(i int32, at int64, ender *goroutine) {
 	if g == nil {
 		return
 	}
-	if ender != g && p.worksFor(g) == i { // if the wait goes on, the rest of the wait belongs to another span or to no span
+	if ender != g && p.worksFor(g) == i { // if the wait continues, the rest of the wait belongs to another span or to no span
 		p.waited(g, at)
 		g.waitFrom = at
 	}

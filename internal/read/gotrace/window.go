@@ -200,10 +200,10 @@ const maxFollowed = 64
 // maxSteps is the maximum number of steps of a path. Later steps are omitted.
 const maxSteps = 200_000
 
-// Path returns what the goroutine of each leg did at each moment, in the order of time. If it waited for another
-// goroutine, the path also has what that goroutine did meanwhile, and so on. The time before a goroutine was
-// created counts as time of its creator. Waits for the garbage collector, for a time and for the network are not
-// followed. A time is missing in the path only if the execution trace does not cover it.
+// Path returns what the goroutine of each leg did at each moment, in chronological order. If the goroutine waited for
+// another goroutine, the path also has the steps of that goroutine during the wait, and so on. The time before a
+// goroutine was created counts as time of its creator. Waits for the garbage collector, for a time and for the network
+// are not followed. A time is missing in the path only if the execution trace does not cover it.
 func (w *Window) Path(legs []Leg) []Step {
 	var steps []Step
 	for _, l := range legs {

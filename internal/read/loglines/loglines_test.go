@@ -58,7 +58,7 @@ func describe(text string) string {
 }
 
 // TestExamples reads the example of each row of the tables. The row must describe it, its record must be an error, and
-// its file must be known for a log if it has a time.
+// its file must count as a log if it has a time.
 func TestExamples(t *testing.T) {
 	var all strings.Builder
 	for _, s := range append(wrappers, shapes...) {
@@ -184,7 +184,7 @@ func names(n int) string {
 	return b.String()
 }
 
-// TestOtherTexts checks that no other text is found to be a log.
+// TestOtherTexts checks that other texts do not count as logs.
 func TestOtherTexts(t *testing.T) {
 	for _, text := range []string{
 		"hello world\n", "# Title\n\nNote: 5 things\n", "package main\n\nfunc main() {}\n", "a,b\n2026-11-29 07:53:15,1,2\n", "A=1\nB=2\n",
@@ -230,7 +230,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzWrappers removes wrappers. What is left is not longer than the line.
+// FuzzWrappers removes wrappers. The rest is not longer than the line.
 func FuzzWrappers(f *testing.F) {
 	for _, s := range wrappers {
 		f.Add(s.Example)

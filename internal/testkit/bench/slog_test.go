@@ -138,9 +138,9 @@ func (h emptyHandler) WithGroup(string) slog.Handler           { return h }
 // run.
 const maxRecords = 1 << 18
 
-// records calls fn until b.N records are written. It uses a new handler and a new file after every maxRecords
-// records. The time to make a handler and to remove its file is not measured. The metric cpu-ns/record is the processor
-// time of the whole process for a record, including a writer goroutine and what finishes the file.
+// records calls fn until b.N records are written. It uses a new handler and a new file after every maxRecords records.
+// The time to make a handler and to remove its file is not measured. The metric cpu-ns/record is the processor time of
+// the whole process for a record, including a writer goroutine and the finishing of the file.
 func records(b *testing.B, h handler, fn func(h slog.Handler, n int)) {
 	b.ReportAllocs()
 	b.StopTimer()

@@ -101,7 +101,7 @@ func each(t *testing.T, fn func(t *testing.T, v format.Version, f format.Storage
 // number returns the version in the form of peer's arguments.
 func number(v format.Version) string { return strconv.Itoa(int(v)) }
 
-// TestReadTheirs reads files that the crate wrote, and compares the entries with those that the crate reads.
+// TestReadTheirs reads files that the crate wrote, and compares the entries with the entries that the crate reads.
 func TestReadTheirs(t *testing.T) {
 	each(t, func(t *testing.T, v format.Version, f format.StorageFormat) {
 		name := hosttest.Path(t, "theirs."+f.String())

@@ -31,7 +31,7 @@ import (
 
 // A golden is a program with a fault. A part of the fault is chosen at random.
 type golden struct {
-	// run is the program. It calls says with what explain must print first.
+	// run is the program. It calls says with the lines that explain must print first.
 	run func(l *lab)
 	// env are environment variables in addition to the name of the file. If baseline is true, the program also
 	// runs without its fault, for comparison.
@@ -143,7 +143,7 @@ func TestGoldenProgram(t *testing.T) {
 	must(t, err)
 	p, err := entrace.Setup(context.Background(), entrace.WithSlogDefault())
 	must(t, err)
-	g.run(&lab{t, rand.New(rand.NewPCG(seed, 1)), os.Getenv("GOLDEN_FAULT") != "", otel.Tracer("lab")}) // #nosec G404 -- it is to be the same again
+	g.run(&lab{t, rand.New(rand.NewPCG(seed, 1)), os.Getenv("GOLDEN_FAULT") != "", otel.Tracer("lab")}) // #nosec G404 -- it must be reproducible
 	must(t, p.Shutdown(context.Background()))
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The versions of loggers that are installed. Those of Go, Java and Rust are in collector/go.mod, testdata/lines/pom.xml and
-// testdata/lines/Cargo.toml.
+// The versions of loggers that are installed. The versions for Go, Java and Rust are in collector/go.mod,
+// testdata/lines/pom.xml and testdata/lines/Cargo.toml.
 const (
 	pinoNPM    = "pino@10.4.0"
 	winstonNPM = "winston@3.19.0"
@@ -231,7 +231,7 @@ func TestLinesOfServers(t *testing.T) {
 	}
 }
 
-// TestLinesAsLnav compares the times and levels of lines with those that lnav reads.
+// TestLinesAsLnav compares the times and levels of lines with the times and levels that lnav reads.
 func TestLinesAsLnav(t *testing.T) {
 	if _, err := exec.LookPath("lnav"); err != nil {
 		skipOutsideCI(t, err)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Eventually waits until ok returns true. what says in an error what the test waits for.
+// Eventually waits until ok returns true. The parameter what describes the awaited condition in an error.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {

@@ -38,8 +38,8 @@ type Options struct {
 	IET bool
 	// Final is the name of the trace that a user has asked for. It is made even if it has no records.
 	Final string
-	// AtStart is set when a program starts. A trace whose journal cannot be reached is then not finished
-	// for a day, because the journal may become reachable again. Each finished trace gets the mark of
+	// AtStart is set when a program starts. A trace whose journal cannot be reached is then skipped for
+	// a day, because the journal may become reachable again. Each finished trace gets the mark of
 	// recovery, even without a journal, so that the next start can skip it.
 	AtStart bool
 	// Report, if set, is called with the reason if records are missing.
@@ -52,8 +52,8 @@ func (o *Options) report(err error) {
 	}
 }
 
-// elsewhere reports whether a trace is not finished if this process cannot read its journal, because another process
-// may be able to read the journal later.
+// elsewhere reports whether a trace is skipped if this process cannot read its journal. Another process may be able to
+// read the journal later.
 func (o *Options) elsewhere() bool { return o.Owner == Others && o.AtStart }
 
 // A Report is the Report of package recorder. Both types must have the same fields.

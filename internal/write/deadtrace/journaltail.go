@@ -163,7 +163,7 @@ func (b *journalTail) parked(fn func(*journal.Entry)) {
 	})
 }
 
-// merge returns the records that are not in the IET, without those that waited for their parents.
+// merge returns the records that are not in the IET, except records that waited for their parents.
 func (b *journalTail) merge() *journal.Merge {
 	m := journal.NewMerge(b.dead.Shards())
 	for i, p := range b.point.Positions {

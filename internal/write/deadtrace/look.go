@@ -28,7 +28,7 @@ type deadFile struct {
 	s       *survey      // the complete entries of a stream
 	table   *format.File // the complete entries of an ET; it owns f
 	damage  error
-	found   *Result      // what look has read; nil if the entries need not be read
+	found   *Result      // the result of look; nil if the entries need not be read
 	equalET string       // name of an ET with the same entries
 	mark    *osfile.Temp // a temporary file, from which CreateStream knows that the stream is being finished
 }

@@ -20,7 +20,7 @@ type Source struct {
 	Stored  int64 // number of bytes that are in the file
 	Missing error // the error for [format.File.Journal]
 
-	journal *journalTail // what the file may lack; nil if there is nothing
+	journal *journalTail // the journal, which has data that the file may lack; nil if there is none
 }
 
 // OpenSource opens a trace. A corrupt IET is read as it is.

@@ -23,13 +23,13 @@ import (
 )
 
 // TestStates runs the scripts of testdata/states. They make the files that programs may leave, and check
-// what becomes of them.
+// the files after recovery.
 func TestStates(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: filepath.Join("testdata", "states"), Cmds: stateCommands, RequireUniqueNames: true})
 }
 
-// stateCommands are commands for the scripts, in addition to those of testscript. A command after ! must
-// fail, and prints its error on stderr.
+// stateCommands are commands for the scripts, in addition to the commands of testscript. A command after
+// ! must fail, and prints its error on stderr.
 //
 //	case NAME                   continues in a new folder, ../NAME
 //	stream FILE NAME... [+HEX]  writes an IET of version 1: a root, entries with these names, and these bytes after them
@@ -195,7 +195,7 @@ func printReport(ts *testscript.TestScript, r *recorder.Report) {
 	fmt.Fprintln(ts.Stdout())
 }
 
-// outlineOf returns the name of an entry, and in brackets those of its descendants.
+// outlineOf returns the name of an entry, and in brackets the names of its descendants.
 func outlineOf(ts *testscript.TestScript, f *format.File, id uint32) string {
 	if f.Len() == 0 {
 		return "nothing"

@@ -14,7 +14,7 @@ import (
 type row struct {
 	state state
 	is    string // the files that are found
-	done  string // what recovery does
+	done  string // the action of recovery
 	word  string // the word for people
 	test  string // a test of this state
 }

@@ -1,6 +1,6 @@
-// Package inside gives the packages of this module what package recorder does not export: its users cannot name the
-// types, or must not make the calls. Package recorder sets the variables, so a program that calls them has to
-// import it.
+// Package inside gives the packages of this module functions that package recorder does not export, because its users
+// cannot name the types, or must not make the calls. Package recorder sets the variables, so a program that calls them
+// has to import it.
 package inside
 
 import (

@@ -190,7 +190,7 @@ func TestRingLosesItsNames(t *testing.T) {
 }
 
 // TestOpenRingDamaged opens rings that are cut or changed at many places. Open returns a known error, or a
-// snapshot makes a whole trace.
+// snapshot makes a complete trace.
 func TestOpenRingDamaged(t *testing.T) {
 	path := hosttest.Path(t, "x.ring")
 	g := newRing(t, &ring.Options{Path: path, Dir: filepath.Dir(path), Bytes: 4 << 20, Note: []byte("n")}, allProviders)

@@ -13,7 +13,7 @@ import (
 )
 
 // FuzzOpen opens rings with arbitrary records, whose checksums are right. If a ring can be
-// opened, its snapshot must be a whole trace.
+// opened, its snapshot must be a complete trace.
 func FuzzOpen(f *testing.F) {
 	seed := func(kind record.Kind, flags uint8, data ...byte) []byte {
 		b := []byte{byte(kind), flags, byte(kind), byte(len(data))}

@@ -44,7 +44,7 @@ export class Pen {
     if (name[0] === '#') return name
     let c = colors.get(name)
     if (c === undefined) {
-      // canvases accept only computed colors; forced colors have too few to tell shapes apart
+      // canvases accept only computed colors; the palette of forced colors is too small to distinguish shapes
       const root = document.documentElement
       root.style.forcedColorAdjust = 'none'
       root.style.color = /^t\d/.test(name)

@@ -125,7 +125,7 @@ func richTraces() ptrace.Traces {
 					ev := sp.Events().AppendEmpty()
 					ev.SetName([]string{"exception", "", "event x", "link"}[i%4])
 					if i != 3 {
-						ev.SetTimestamp(start + pcommon.Timestamp(100-i)) // not in the order of time
+						ev.SetTimestamp(start + pcommon.Timestamp(100-i)) // not in chronological order
 					}
 					if i == 0 {
 						everyKind(ev.Attributes())
