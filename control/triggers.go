@@ -255,7 +255,7 @@ func (w *watchdog) prune(open map[format.SpanRef]time.Duration) {
 const maxFires = 1000
 
 // sweep calls Fire for each span that has been open for too long, once for each rule, and returns how long
-// each such span has been open. seen is the result of the previous sweep.
+// each such span has been open. The parameter seen is the result of the previous sweep.
 func (c *Control) sweep(f *rules, seen map[format.SpanRef]time.Duration) map[format.SpanRef]time.Duration {
 	w := &c.watchdog
 	now := time.Now()

@@ -25,9 +25,9 @@ type goroutineLabels struct {
 	ended  atomic.Bool
 }
 
-// label sets labels of the calling goroutine, which begins the span ref. It returns nil if it set no labels. parent
-// is the local parent of the span, zero if the span has no local parent. The goroutine also gets the labels in ctx.
-// It loses other labels, because label cannot read the labels of a goroutine.
+// label sets labels of the calling goroutine, which begins the span ref. It returns nil if it set no labels. The
+// parameter parent is the local parent of the span. It is zero if the span has no local parent. The goroutine also gets
+// the labels in ctx. It loses other labels, because label cannot read the labels of a goroutine.
 func (p *SpanProcessor) label(ctx context.Context, ref, parent format.SpanRef) *goroutineLabels {
 	local := parent.IsValid()
 	if !p.flight.WantsLabels(!local) {

@@ -60,8 +60,8 @@ func (d *decoder) fail(at int, field string, err error) {
 	d.off = len(d.b)
 }
 
-// stop records that the field at b[at] needs n bytes, but b has fewer left. claimed is the length that the input
-// claims for the field, or 0 if the field has no length.
+// stop records that the field at b[at] needs n bytes, but b has fewer left. The parameter claimed is the length that
+// the input claims for the field, or 0 if the field has no length.
 func (d *decoder) stop(at int, field string, n, claimed uint64) {
 	switch {
 	case d.err != nil || d.short:
@@ -180,7 +180,7 @@ func (d *decoder) String(field string) string {
 	return s
 }
 
-// flag reads a byte that must be 0 or 1. bad is the error for any other byte.
+// flag reads a byte that must be 0 or 1. The parameter bad is the error for any other byte.
 func (d *decoder) flag(field string, bad error) bool {
 	if d.off >= len(d.b) {
 		d.stop(d.off, field, 1, 0)
@@ -202,7 +202,7 @@ func (d *decoder) optionalString(field string) Optional[string] {
 	return Some(d.String(field))
 }
 
-// enum reads the variant of an enum that has n variants. bad is the error for any other number.
+// enum reads the variant of an enum that has n variants. The parameter bad is the error for any other number.
 func (d *decoder) enum(field string, n uint64, bad error) uint8 {
 	at := d.off
 	v := d.Uint(field, 32)
@@ -339,10 +339,10 @@ func (d *decoder) single(e *TraceEntry) error {
 
 func (d *decoder) failed() bool { return d.err != nil || d.short }
 
-// next decodes the entry with the given id at the beginning of b. off is the offset of b in the file. If prefixed is
-// true, b begins with the length of the entry. raw is the encoded entry, and size its size in b, with the length before
-// it. If b does not have the complete entry, size is 0 and err is nil. Then d.need is the number of bytes that b must
-// have at least, and d.Err names the missing part.
+// next decodes the entry with the given id at the beginning of b. The parameter off is the offset of b in the file. If
+// prefixed is true, b begins with the length of the entry. The result raw is the encoded entry. The result size is its
+// size in b, including the length before it. If b does not have the complete entry, size is 0 and err is nil. Then
+// d.need is the number of bytes that b must have at least, and d.Err names the missing part.
 func (d *decoder) next(b []byte, off, id int64, prefixed bool, e *TraceEntry) (raw []byte, size int, err error) {
 	gap := 0
 	if prefixed {

@@ -337,9 +337,9 @@ func (f *File) readError(err error) error {
 	return err
 }
 
-// Attribute returns the value of the first attribute called name of the entry with the given id. found is false if
-// the entry does not have the attribute. Attribute decodes only the part of the entry that it needs, so it may not
-// report damage after the attribute.
+// Attribute returns the value of the first attribute called name of the entry with the given id. The result found is
+// false if the entry does not have the attribute. Attribute decodes only the part of the entry that it needs, so it may
+// not report damage after the attribute.
 func (f *File) Attribute(id uint32, name string) (v Value, found bool, err error) {
 	off, n, err := f.span(id)
 	if err != nil {

@@ -63,7 +63,8 @@ func Follow(name string, o *FollowOptions) (*Follower, error) {
 }
 
 // SkipTo makes Next begin with the entry that has the given id and begins at the given offset. To begin after the
-// entries of a [File], pass its [File.WholeSize] and [File.Len]. last is the entry before that entry, or nil if id is
+// entries of a [File], pass its [File.WholeSize] and [File.Len]. The parameter last is the entry before that entry, or
+// nil if id is
 // 0. If last marks a clean end, Next returns io.EOF. Call SkipTo before the first call of Next.
 func (f *Follower) SkipTo(offset int64, id uint32, last *TraceEntry) {
 	f.r.goOn(f.f, offset, int64(id))

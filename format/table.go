@@ -337,8 +337,8 @@ func (t *table) dropZeros(f StorageFormat, keep int, err error) error {
 	return err
 }
 
-// children returns the children of each entry. parents has the parent of each entry. The children of entry i are
-// kids[first[i]:first[i+1]].
+// children returns the children of each entry. The parameter parents has the parent of each entry. The children of
+// entry i are kids[first[i]:first[i+1]].
 func children(parents []uint32) (first, kids []uint32) {
 	n := len(parents)
 	first = make([]uint32, n+1)

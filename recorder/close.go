@@ -247,7 +247,7 @@ func (w *writer) writeEnd(rotated bool) error {
 	return err
 }
 
-// endEntry returns the entry of a clean end. entries is the number of entries before it.
+// endEntry returns the entry of a clean end. The parameter entries is the number of entries before it.
 func endEntry(s Stats, entries uint64, r *redact.Redactor) *format.TraceEntry {
 	d := s.Entries.Dropped
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelTrace}}

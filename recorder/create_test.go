@@ -382,8 +382,8 @@ func TestCreateWhileTraceIsFinished(t *testing.T) {
 }
 
 // TestCreateBesideTraceThatIsFinished checks that Create records under another name, and calls OnNotice, if
-// another process finishes the trace for longer than MaxBlock. If a living process writes the trace, Create
-// fails.
+// another process takes longer than MaxBlock to finish the trace. If a living process writes the trace,
+// Create fails.
 func TestCreateBesideTraceThatIsFinished(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "app.et")

@@ -167,9 +167,9 @@ func (s *fileSink) checkSize() error {
 	return fmt.Errorf("record to %s: %w: it has %d bytes, expected %d", s.name, errChanged, fi.Size(), s.stored())
 }
 
-// mend cuts a file that another program has changed, and keeps the entries that are still intact. root is
-// the encoding of the first entry. mend returns the number of entries in the file, and how many entries and
-// spans are lost.
+// mend cuts a file that another program has changed, and keeps the entries that are still intact. The
+// parameter root is the encoding of the first entry. mend returns the number of entries in the file, and
+// how many entries and spans are lost.
 func (s *fileSink) mend(v format.Version, root []byte) (left, entries, spans int, err error) {
 	fi, err := s.f.Stat()
 	if err != nil {

@@ -173,8 +173,8 @@ func (a *attributeReader) rawOf(f *fileView, id uint32, fn func(value []byte)) (
 	return has
 }
 
-// in returns the encoded value in the entry b, or nil if the entry does not have the attribute. shape is the shape
-// of the entry.
+// in returns the encoded value in the entry b, or nil if the entry does not have the attribute. The parameter shape is
+// the shape of the entry.
 func (a *attributeReader) in(b []byte, columns bool, shape uint16) []byte {
 	at := wire.Nowhere
 	if shape != unknown {
@@ -194,7 +194,7 @@ func (a *attributeReader) in(b []byte, columns bool, shape uint16) []byte {
 	return nil
 }
 
-// find returns the offset of the value in the entry b. shape is the shape of the entry.
+// find returns the offset of the value in the entry b. The parameter shape is the shape of the entry.
 func (a *attributeReader) find(b []byte, columns bool, shape uint16) int {
 	var l wire.Layout
 	n, p := wire.Count(b, l.Parse(b, 0))

@@ -408,7 +408,7 @@ func (t *taker) record(r *record, id uint32) {
 	s.meta[i], s.resource[i] = meta, resource
 }
 
-// unfolded returns the row into which the folded entry id is folded. below is a child of entry id.
+// unfolded returns the row into which the folded entry id is folded. The parameter below is a child of entry id.
 func (t *taker) unfolded(id, below uint32) Row {
 	for id > 0 && t.file.folded.Has(id) {
 		if id >= t.chunk.first && id < below {

@@ -105,7 +105,7 @@ func (c *storedColumns) id(r Row) uint32 {
 }
 
 // growingColumns holds the columns of a builder, which grow and change. A view can see the rows before shared: the
-// state of their block must be copied before its first change. owned is true for each block whose state was
+// state of their block must be copied before its first change. The field owned is true for each block whose state was
 // copied.
 type growingColumns struct {
 	storedColumns

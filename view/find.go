@@ -160,8 +160,8 @@ func newNeedle(text string) needle {
 // A search caches the next offsets of a needle's rarest byte in lower case and in upper case.
 type search struct{ low, up int }
 
-// next returns the offset of the next match at or after the offset from, or -1 if there is none. from must not
-// decrease from call to call.
+// next returns the offset of the next match at or after the offset from, or -1 if there is none. The parameter
+// from must not decrease from call to call.
 func (s *search) next(n *needle, b []byte, from int) int {
 	for {
 		s.low = indexFrom(b, n.low, s.low, from+n.rare)
@@ -181,8 +181,8 @@ func (s *search) next(n *needle, b []byte, from int) int {
 	}
 }
 
-// indexFrom returns the offset of the first c at or after the offset from, or len(b) if there is none. known is
-// the result of the previous call. If known is at least from, it is still correct.
+// indexFrom returns the offset of the first c at or after the offset from, or len(b) if there is none. The parameter
+// known is the result of the previous call. If known is at least from, it is still correct.
 func indexFrom(b []byte, c byte, known, from int) int {
 	if known >= from && known > 0 {
 		return known
@@ -196,8 +196,8 @@ func indexFrom(b []byte, c byte, known, from int) int {
 	return len(b)
 }
 
-// equalFold reports whether b is equal to fold if the case of ASCII letters in b is ignored. fold is in lower
-// case, and b has the same length.
+// equalFold reports whether b is equal to fold if the case of ASCII letters in b is ignored. The text fold is
+// in lower case, and b has the same length.
 func equalFold(b []byte, fold string) bool {
 	for i, c := range b {
 		if c != fold[i] && (c < 'A' || c > 'Z' || c|0x20 != fold[i]) {

@@ -380,9 +380,9 @@ func (v *values) value(b []byte, p int, f field) int {
 	return end
 }
 
-// attributes reads the n attributes at p. guess is their probable shape, or nil. The first result is their shape, or
-// nil if a new shape would exceed a limit. The second result is the offset after the attributes, or wire.Nowhere if
-// they are not in the usual form.
+// attributes reads the n attributes at p. The parameter guess is their probable shape, or nil. The first result is
+// their shape, or nil if a new shape would exceed a limit. The second result is the offset after the attributes, or
+// wire.Nowhere if they are not in the usual form.
 func (w *parser) attributes(b []byte, p, n int, guess *shape, v *values) (*shape, int) {
 	i, at := 0, w.root
 	if guess != nil {

@@ -403,8 +403,8 @@ func (v *View) Span(ref format.SpanRef) (Row, bool) {
 	return 0, false
 }
 
-// Missing returns the ids of the span that row r names as its parent, if the view does not have this span. A log
-// record names the span in which it was logged. missing is false if row r names no span, or the view has the span.
+// Missing returns the ids of the span that row r names as its parent, if the view does not have this span. A log record
+// names the span in which it was logged. The result missing is false if row r names no span, or the view has the span.
 func (v *View) Missing(r Row) (ref format.SpanRef, missing bool, err error) {
 	if !v.flags(r).Missing() {
 		return ref, false, nil
@@ -425,8 +425,9 @@ func (v *View) Children(r Row) []Row { return slices.Collect(v.Tree().Children(r
 // current row.
 var SkipChildren = errors.New("skip the children") //nolint:revive,staticcheck // named like fs.SkipDir, because it is not an error
 
-// Walk calls fn for row r and all rows below it, until fn returns an error. It visits parents before their
-// children, and children in order. depth is the depth below row r. last is true for the last child of its parent.
+// Walk calls fn for row r and all rows below it, until fn returns an error. It visits parents before their children,
+// and children in order. The argument depth is the depth below row r. The argument last is true for the last child of
+// its parent.
 func (v *View) Walk(r Row, fn func(r Row, depth int, last bool) error) error {
 	t := v.Tree()
 	rank, end := t.Rank(r), t.End(r)

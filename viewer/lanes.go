@@ -228,7 +228,7 @@ func (s *state) spanIn(l *levels, b *columns.Block, i int, from, to int64) (run,
 	return x, x.end >= from
 }
 
-// endOf returns at+took, or math.MaxInt64 if the sum overflows. took is not negative.
+// endOf returns at+took, or math.MaxInt64 if the sum overflows. The parameter took is not negative.
 func endOf(at, took int64) int64 {
 	if end := at + took; end >= at {
 		return end

@@ -181,8 +181,8 @@ func (s *state) servicesByRow() func(r view.Row) int {
 	}
 }
 
-// serviceIn returns the number of the service of row i of a block. numbers is the result of serviceNumbers, and
-// none is the number that stands for no service.
+// serviceIn returns the number of the service of row i of a block. The parameter numbers is the result of
+// serviceNumbers. The parameter none is the number that stands for no service.
 func serviceIn(b *columns.Block, i int, numbers []int, none int) int {
 	if code := int(b.Resource[i]); code < len(numbers) {
 		return numbers[code]

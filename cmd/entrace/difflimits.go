@@ -106,8 +106,8 @@ func (l *diffLimits) texts() (all [numWorse]string) {
 	return all
 }
 
-// find returns the limits that a path exceeds. seen has all of them. found has only those that the path surely
-// does not exceed by chance. With --any-change, found is equal to seen.
+// find returns the limits that a path exceeds. The result seen has all of them. The result found has only the
+// limits that the path surely does not exceed by chance. With --any-change, found is equal to seen.
 func (l *diffLimits) find(p *analyze.PathDiff) (found, seen finding) {
 	is, surely := p.IsNew()
 	seen[newSpans], found[newSpans] = l.newSpans && is, surely

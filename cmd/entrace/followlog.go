@@ -26,7 +26,7 @@ type followedLog struct {
 	ended sync.WaitGroup
 }
 
-// isLog reports whether a file is a log. from is the value of --from.
+// isLog reports whether a file is a log. The parameter from is the value of --from.
 func isLog(name, from string) bool {
 	f, compressed, _, err := convert.FormatOf(name)
 	return err == nil && !compressed && (from == string(convert.Log) || from == "" && f == convert.Log)

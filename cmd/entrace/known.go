@@ -41,8 +41,8 @@ func known(name string, err error) error {
 	return err
 }
 
-// knownRing returns an error that tells the user how to read a ring or a crash buffer. died reports
-// whether it is the ring of a process that died. For other files, err is nil.
+// knownRing returns an error that tells the user how to read a ring or a crash buffer. The result
+// died reports whether the file is the ring of a process that died. For other files, err is nil.
 func knownRing(name string) (died bool, err error) {
 	f, err := osfile.OpenRead(name)
 	if err != nil {

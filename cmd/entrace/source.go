@@ -75,8 +75,8 @@ func torn(name string, err error) error {
 // maxCopied is the maximum size of a temporary file.
 const maxCopied = 8 << 30
 
-// seekable returns the path of a file with the content of name, for random access. For "-" and for a compressed
-// file, it copies the content to a temporary file, which done removes. cut is the reason why a compressed file
+// seekable returns the path of a file with the content of name, for random access. For "-" and for a compressed file,
+// it copies the content to a temporary file, which done removes. The error cut is the reason why a compressed file
 // could not be read to its end.
 func seekable(c *console, name string) (path string, done func(), cut, err error) {
 	in := c.in

@@ -164,8 +164,8 @@ type diedError string
 func (e diedError) Error() string { return string(e) }
 
 // died returns a [diedError] if the program that wrote a file has died. The error names the state of the file, the
-// spans that were open, and the command that finishes the file. word is the state of the file, or "" if a program
-// is still writing it.
+// spans that were open, and the command that finishes the file. The result word is the state of the file, or "" if a
+// program is still writing it.
 func died(ctx context.Context, name string) (word string, died error) {
 	name = format.Find(name)
 	if lock, _ := osfile.LockHolder(name); lock != osfile.LockFree {

@@ -296,8 +296,8 @@ func (u *ui) nextForm() {
 	}
 }
 
-// find moves the cursor of the tree to the next or the previous hit. If what is "error" or "open", it moves the cursor
-// to an error or to an open span instead.
+// find moves the cursor of the tree to the next or the previous hit. If the parameter what is "error" or "open", it
+// moves the cursor to an error or to an open span instead.
 func (u *ui) find(dir, what string) {
 	var a struct {
 		Count, Index int

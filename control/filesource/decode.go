@@ -157,7 +157,7 @@ func (d *decoder) list(n *yaml.Node, path string, f func(n *yaml.Node, path stri
 	}
 }
 
-// scalar sets *to to the result of parse. what names the expected kind of value in errors.
+// scalar sets *to to the result of parse. The parameter what names the expected kind of value in errors.
 func scalar[T any](d *decoder, n *yaml.Node, path, what string, to *T, parse func(string) (T, error)) {
 	s, ok := d.visit(n, path, yaml.ScalarNode, what)
 	if !ok {

@@ -121,8 +121,8 @@ func (c *cpuProfile) flushPart(s *control.Session) {
 	}
 }
 
-// nextPart does the work of flush. restart is the error of beginning the next part, err the error of the
-// ended part.
+// nextPart does the work of flush. The result restart is the error of beginning the next part, and err
+// is the error of the ended part.
 func (c *cpuProfile) nextPart() (restart, err error) {
 	if c.part == nil {
 		return nil, nil

@@ -63,8 +63,9 @@ type metric struct {
 	histogram histogram
 }
 
-// newSampler returns a sampler for the entries of the providers in on. list has the names of the metrics
-// for the entry runtime.metrics, separated by commas. If it is empty, defaultMetrics are used.
+// newSampler returns a sampler for the entries of the providers in on. The parameter list has the names
+// of the metrics for the entry runtime.metrics, separated by commas. If it is empty, defaultMetrics are
+// used.
 func newSampler(on control.Set, list string) (*sampler, error) {
 	known := make(map[string]metrics.Description)
 	all := metrics.All()
@@ -101,8 +102,8 @@ func newSampler(on control.Set, list string) (*sampler, error) {
 	return s, nil
 }
 
-// add adds the metric d to the sampler, for the entries of the providers in. If in is 0, no entry has the
-// metric.
+// add adds the metric d to the sampler, for the entries of the providers in the set in. If this set is
+// empty, no entry has the metric.
 func (s *sampler) add(d metrics.Description, in control.Set) {
 	if i := s.index(d.Name); i >= 0 {
 		s.metrics[i].in |= in

@@ -78,9 +78,9 @@ type tag struct {
 
 var errNoSpans = errors.New("no Jaeger span in \"data\" or \"spans\"")
 
-// Decode reads Jaeger's JSON from r and writes its traces to w, parents before children. It does not close w. It
-// keeps one document in memory, which may have 256 MiB. If the input is damaged, Decode writes the documents before
-// the damage, and the error is an *Error of package convert.
+// Decode reads Jaeger's JSON from r and writes its traces to w, parents before children. It does not close w. It keeps
+// one document of at most 256 MiB in memory. If the input is damaged, Decode writes the documents before the damage,
+// and the error is an *Error of package convert.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	return foreign.Decode(ctx, r, w, "document", func(d *document, add foreign.Adder) bool {
 		if len(d.Data) == 0 && len(d.Spans) == 0 {

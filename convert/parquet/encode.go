@@ -297,8 +297,8 @@ func (c *own) store(name string, v format.Value) bool {
 	return true
 }
 
-// wholeNumber returns the number that v has in a column of INT64. fits is false if v is not an integer or is too
-// large.
+// wholeNumber returns the number that v has in a column of INT64. The result fits is false if v is not an integer or is
+// too large.
 func wholeNumber(v format.Value) (n int64, fits bool) {
 	n, fits = v.I64()
 	return n, fits && (v.Kind() == format.KindI64 || v.Kind() == format.KindU64)

@@ -57,7 +57,7 @@ func create(name string, flag int) (*os.File, error) {
 	return f, err
 }
 
-// Allocate extends f by n zero bytes that are allocated on the disk. off is the size of f.
+// Allocate extends f by n zero bytes that are allocated on the disk. The parameter off is the size of f.
 func Allocate(f *os.File, off, n int64) error {
 	if err := allocate(f, off, n); !errors.Is(err, errors.ErrUnsupported) {
 		return err
@@ -295,8 +295,8 @@ func HasName(f *os.File, name string) bool {
 	return SameFile(f, name)
 }
 
-// IsUnmounted reports whether the folder of the file name is on another device than before. was describes this folder
-// as it was. If the folder does not exist, the nearest folder above it counts.
+// IsUnmounted reports whether the folder of the file name is on another device than before. The parameter was describes
+// the earlier state of this folder. If the folder does not exist, the nearest folder above it counts.
 func IsUnmounted(was os.FileInfo, name string) bool {
 	for dir := filepath.Dir(name); ; dir = filepath.Dir(dir) {
 		is, err := os.Stat(dir)
@@ -309,9 +309,9 @@ func IsUnmounted(was os.FileInfo, name string) bool {
 	}
 }
 
-// RestoreDir makes the folder of the file name again if the folder was removed. was describes this folder as it was.
-// RestoreDir makes only the last folder in the path, and only on the same device. The error says why no file can be
-// made in the folder, for example because it is a symbolic link or not a folder.
+// RestoreDir makes the folder of the file name again if the folder was removed. The parameter was describes the earlier
+// state of this folder. RestoreDir makes only the last folder in the path, and only on the same device. The error says
+// why no file can be made in the folder, for example because it is a symbolic link or not a folder.
 func RestoreDir(was os.FileInfo, name string) error {
 	dir := filepath.Dir(name)
 	parent, err := os.Stat(filepath.Dir(dir))

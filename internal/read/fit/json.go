@@ -92,7 +92,8 @@ func (a *Answer) shrunk(doc []byte) (s *shrinker) {
 	return nil
 }
 
-// A shrinker copies JSON. It copies the given number of elements of each list, and about bytes bytes of each text.
+// A shrinker copies JSON. It copies the given number of elements of each list, and about as many bytes of each text as
+// the field bytes says.
 type shrinker struct {
 	elements, bytes int
 	from            *json.Decoder

@@ -151,8 +151,8 @@ func (p *rowReader) emit(x *Part) error {
 	return nil
 }
 
-// end sets the end of a part, and passes the part to fn. ended is false if the part was open at the end of the
-// trace.
+// end sets the end of a part, and passes the part to fn. The parameter ended is false if the part was open at
+// the end of the trace.
 func (p *rowReader) end(x *Part, at int64, ended bool) error {
 	x.To, x.Ended = at, ended
 	return p.emit(x)

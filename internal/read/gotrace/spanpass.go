@@ -91,7 +91,7 @@ const markedEnd = 900_000_000
 // errDone ends a pass early, because no more events are needed.
 var errDone = errors.New("done")
 
-// run reads the events of r. generation is the number of the first generation in r.
+// run reads the events of r. The parameter generation is the number of the first generation in r.
 func (p *spanPass) run(ctx context.Context, r io.Reader, generation int) error {
 	p.generation = generation - 1
 	err := events(ctx, r, p.event)

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Quantile returns the smallest value v for which at least the share q of all values is not greater than v. values
-// must not be empty. Quantile changes their order.
+// Quantile returns the smallest value v for which at least the share q of all values is not greater than v. The slice
+// values must not be empty. Quantile changes their order.
 func Quantile[T int64 | float64](values []T, q float64) T {
 	return Nth(values, int(Rank(q, int64(len(values)))))
 }
@@ -99,8 +99,8 @@ func logBinomial(k, n int, p float64) float64 {
 	return LogChoose(n, k) + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p)
 }
 
-// surprise returns -log10 of a sum. first is the logarithm of the first term. ratio(i) is the ratio of term i+1 to
-// term i, for up to n more terms.
+// surprise returns -log10 of a sum. The parameter first is the logarithm of the first term. ratio(i) is the ratio of
+// term i+1 to term i, for up to n more terms.
 func surprise(first float64, n int, ratio func(i int) float64) float64 {
 	sum, term := 1.0, 1.0
 	for i := 0; i < n && term > 1e-15*sum; i++ {

@@ -21,8 +21,8 @@ type interval struct {
 
 // assign assigns a lane to an interval, and returns the lane. It assigns the lane of the parent if the interval fits
 // into the parent there, and otherwise the lowest lane without an open interval. So an interval is never inside an
-// unrelated interval. on is the lane of the parent, or -1 if the parent has no lane in this group. Intervals must be
-// placed in order.
+// unrelated interval. The parameter on is the lane of the parent, or -1 if the parent has no lane in this group.
+// Intervals must be placed in order.
 func (g *group) assign(id int32, start, end int64, parent, on int32) int32 {
 	if on < 0 || !g.nests(on, start, end, parent) {
 		on = g.occupyLane(start, end)

@@ -35,8 +35,9 @@ var (
 var errTwice = errors.New("entrace: log records are recorded twice: by the handler for log/slog and by the processor of OpenTelemetry's LoggerProvider; " +
 	"remove one of them, such as slogadapter's handler if the program uses otelslog, or use entrace.WithoutLogs")
 
-// Slog remembers a record that log/slog's handler has recorded with r. span is the span of the record, or
-// zero. If OTel has seen the same record, Slog reports an error. The caller must not hold a lock.
+// Slog remembers a record that log/slog's handler has recorded with r. The parameter span is the id of
+// the record's span, or zero. If OTel has seen the same record, Slog reports an error. The caller must
+// not hold a lock.
 func Slog(r *recorder.Recorder, span [8]byte, unixNano int64, message string) {
 	if slog.used.Load() && !otel.used.Load() {
 		return // usual case: only this way is in use, and the check costs nothing more

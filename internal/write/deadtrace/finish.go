@@ -75,9 +75,9 @@ type Result struct {
 	EqualET bool // the stream was removed, because the ET Output has the same entries
 }
 
-// Finish finishes the trace of a dead process, as its state requires. stream is the name of its IET. The
-// result is nil if Finish had nothing to do, or if the trace was empty. The error is [format.ErrLocked] if
-// a living process uses the trace, and [fs.ErrNotExist] if no file exists.
+// Finish finishes the trace of a dead process, as its state requires. The parameter stream is the name of
+// its IET. The result is nil if Finish had nothing to do, or if the trace was empty. The error is
+// [format.ErrLocked] if a living process uses the trace, and [fs.ErrNotExist] if no file exists.
 func Finish(ctx context.Context, stream string, o *Options) (*Result, error) {
 	return newDead(stream, o).lookAndAct(ctx)
 }

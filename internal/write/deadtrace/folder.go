@@ -83,9 +83,10 @@ func isForeign(err error) bool {
 	return errors.Is(err, format.ErrUnsupported) || errors.Is(err, format.ErrNotEntrace) || errors.Is(err, format.ErrNotRegular)
 }
 
-// RemoveTemps removes temporary files of dead processes in the folder dir, whose entries are list. of
-// reports whether the temporary files of a trace are removed, given its name with extension. If patient is
-// set, RemoveTemps waits before it removes a new file, because its process may not have locked it yet.
+// RemoveTemps removes temporary files of dead processes in the folder dir, whose entries are list. The
+// function of reports whether the temporary files of a trace are removed, given its name with extension.
+// If patient is set, RemoveTemps waits before it removes a new file, because its process may not have
+// locked it yet.
 func RemoveTemps(ctx context.Context, dir string, list []fs.DirEntry, patient bool, of func(name string) bool) {
 	for _, e := range list {
 		i := strings.LastIndex(e.Name(), ".tmp-")

@@ -386,8 +386,9 @@ func RecoveredEntry() *format.TraceEntry {
 	return &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameRecovered, Level: format.LevelTrace}}
 }
 
-// recovered returns a [RecoveredEntry] with attributes. damage is the reason why a part of the file could
-// not be read, or "". dropped is the number of entries that were in removed files.
+// recovered returns a [RecoveredEntry] with attributes. The parameter damage is the reason why a part of
+// the file could not be read, or "". The parameter dropped is the number of entries that were in removed
+// files.
 func recovered(damage string, dropped uint64) *format.TraceEntry {
 	e := RecoveredEntry()
 	if damage != "" {

@@ -158,8 +158,9 @@ func compareArchived(a, b string) int {
 // TimeFormat is the format of the time in the name of a renamed trace.
 const TimeFormat = "20060102T150405.000Z"
 
-// splitName splits the name of a trace file. path is the name without extension. base is path without the
-// time of a renamed trace, and named is that time, or zero. ok is false if name is not the name of a trace.
+// splitName splits the name of a trace file. The result path is the name without extension. The result base
+// is path without the time of a renamed trace, and named is that time, or zero. ok is false if name is not
+// the name of a trace.
 func splitName(name string) (path, base string, named time.Time, ok bool) {
 	ext := filepath.Ext(name)
 	if ext != tracename.ET && ext != tracename.IET {

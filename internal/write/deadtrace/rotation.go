@@ -13,8 +13,8 @@ type Rotation struct {
 	known  map[string]bool // the names that New has returned, and the names of older files
 }
 
-// RotationOf returns a Rotation of the files that are renamed from now on. name is the name of the stream or of its
-// ET.
+// RotationOf returns a Rotation of the files that are renamed from now on. The parameter name is the name of the stream
+// or of its ET.
 func RotationOf(name string) *Rotation {
 	r := &Rotation{stream: tracename.Stream(name), known: make(map[string]bool)}
 	r.New()

@@ -77,9 +77,9 @@ func (s *survey) root() []byte {
 	return b
 }
 
-// survey reads the IET f, which has size bytes, and finds the spans and resources to which the records of b
-// refer. If the checkpoint describes f and b has records, the survey ends at the checkpoint. damage says why the
-// entries end early, if they do.
+// survey reads the IET f, which has size bytes, and finds the spans and resources to which the records of b refer. If
+// the checkpoint describes f and b has records, the survey ends at the checkpoint. The error damage is the reason if
+// the entries end early.
 func (b *journalTail) survey(f io.ReaderAt, size int64) (s *survey, damage, err error) {
 	same := b.fits(f, size)
 	until := size
@@ -205,7 +205,7 @@ type refs struct {
 	trace     []uint32 // for each entry: 1 plus the index in traces, 0 if its trace is unknown
 }
 
-// look examines e, the next entry of the survey s. raw is the encoding of e.
+// look examines e, the next entry of the survey s. The parameter raw is the encoding of e.
 func (x *refs) look(s *survey, e *format.TraceEntry, raw []byte) {
 	id, of := uint32(s.entries), uint32(0)
 	if id > 0 {

@@ -21,8 +21,8 @@ var (
 	Of func(recorder any) Recorder
 	// OfBatch returns the inside of a *recorder.Batch.
 	OfBatch func(batch any) Batch
-	// NewRing returns the *recorder.Recorder of a ring, which passes its records to the target, a recorder.target.
-	// taken is a record.Providers that can change: the recorder accepts only records of providers whose bits are
+	// NewRing returns the *recorder.Recorder of a ring, which passes its records to the target, a recorder.target. The
+	// parameter taken is a record.Providers that can change: the recorder accepts only records of providers whose bits are
 	// set. The *recorder.Options must have values.
 	NewRing func(target any, in *record.Interner, options any, taken *atomic.Uint64) any
 	// Create is recorder.Create with *recorder.Options and an Interner. The new *recorder.Recorder can write the

@@ -208,7 +208,7 @@ type copying struct {
 	rec      record.Record
 }
 
-// A startedSpan is the start of a span. order is the order of the starts.
+// A startedSpan is the start of a span. The field order is the position of the start in the order of all starts.
 type startedSpan struct {
 	entry journal.Entry
 	order int

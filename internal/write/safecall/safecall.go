@@ -19,8 +19,8 @@ type Guard struct {
 	told atomic.Bool
 }
 
-// Call calls fn and recovers its panic. name is the name of fn in the error. Goexit cannot be stopped: if
-// fn calls it, Call does not return, and the goroutine ends.
+// Call calls fn and recovers its panic. The parameter name is the name of fn in the error. Goexit cannot
+// be stopped: if fn calls it, Call does not return, and the goroutine ends.
 func (g *Guard) Call(name string, fn func()) {
 	returned := false
 	defer func() {

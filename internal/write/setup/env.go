@@ -163,8 +163,8 @@ func oddPath(path string) {
 	}
 }
 
-// needSetup reports variables that only entrace.Setup supports. mode is the mode of the calling
-// exporter or processor, "" if the caller has no mode.
+// needSetup reports variables that only entrace.Setup supports. The parameter mode is the mode of
+// the calling exporter or processor, or "" if the caller has no mode.
 func needSetup(mode string) {
 	if s, ok := env.Lookup(envMode); ok && mode != "" && !strings.EqualFold(s, mode) {
 		env.ReportValue(envMode, s, fmt.Errorf("this exporter supports only mode %s; entrace.Setup supports live and batch", mode))

@@ -148,8 +148,8 @@ export function drag(
   return cancel
 }
 
-// pull is a drag that sets a signal while the pointer moves. done gets the last value of the signal, or null if
-// the pointer did not move far enough.
+// pull is a drag that sets a signal while the pointer moves. The function done gets the last value of the signal, or
+// null if the pointer did not move far enough.
 export const pull = <T>(
   e: PointerEvent,
   to: { value: T | null },

@@ -65,8 +65,8 @@ export interface Cell {
   failed: number
 }
 
-// quantiles returns the q-quantile of the durations for each column. Adjacent columns with fewer than 12 requests
-// get a common value. edges has the smallest duration of each row, followed by the end of the last row.
+// quantiles returns the q-quantile of the durations for each column. Adjacent columns with fewer than 12 requests get a
+// common value. The parameter edges has the smallest duration of each row, followed by the end of the last row.
 export function quantiles(cells: Cell[], columns: number, edges: number[], q: number): number[] {
   const out: number[] = []
   let group: Cell[] = [],

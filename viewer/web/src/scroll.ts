@@ -30,7 +30,8 @@ class Scroll {
   private awaited = -1 // the position of a row to select once it is loaded; -1: no row, Infinity: the last row
   private late = false // whether rows were added since the last request
 
-  // use makes new pages for a shape and a query. fill says how many rows the server opens at least.
+  // use makes new pages for a shape and a query. The parameter fill is the minimum number of rows that the server
+  // opens.
   use(shape: Shape, q: string, fill: number) {
     const was = this.pages
     if (was?.shape === shape && was.q === q && (was.fill === fill || was.total >= 0)) return
@@ -45,8 +46,8 @@ class Scroll {
     this.version.value++
   }
 
-  // changed is called when rows have arrived. opened has the rows that the server has opened for the first answer.
-  // These rows become the open rows.
+  // changed is called when rows have arrived. The parameter opened has the rows that the server has opened for the
+  // first answer. These rows become the open rows.
   private changed = (opened: number[] | null) => {
     if (opened)
       batch(() => {
@@ -75,8 +76,8 @@ class Scroll {
     if (this.sticks && page.view.value === 'tree') this.pages.wantLast(Math.min(500, this.visible + 20))
   }
 
-  // look finds the visible rows of a box of the given height. most is the number of rows that may stay at the top.
-  // The tree calls look at each rendering, and settle after it.
+  // look finds the visible rows of a box of the given height. The parameter most is the maximum number of rows that
+  // stay at the top. The tree calls look at each rendering, and settle after it.
   look(box: number, height: number, most: number) {
     void this.version.value
     const scrolled = this.first.value, // always read, so that the tree is rendered again when it changes
