@@ -222,7 +222,7 @@ func TestOtherMessages(t *testing.T) {
 func TestLenientJSON(t *testing.T) {
 	loose := "\ufeff\n {\"unknown\": [{\"a\":[1,2.5e3,{}]}, \"\\\"}\", null] ,\n\"resource_spans\": [ {\"scope_spans\" :[{\"spans\":[ {" + `
 		"trace_id":"0102030405060708090A0B0C0D0E0F10", "span_id" : "aaaaaaaaaaaaaaaa", "parent_span_id":"", "trace_state":null,
-		"kind":"SPAN_KIND_SERVER", "start_time_unix_nano":17, "end_time_unix_nano":"4e1", "status":{"code":"STATUS_CODE_ERROR"},
+		"kind":"SPAN_KIND_SERVER", "start_time_unix_nano":17, "end_time_unix_nano":"1.7e18", "status":{"code":"STATUS_CODE_ERROR"},
 		"flags":"257", "name":"\u0041\ud83d\ude00\ud83d\/\n", "more":{"name":"not this one"},
 		"attributes":[{"key":"i","value":{"int_value":-5}},{"key":"d","value":{"doubleValue":"-Infinity"}},
 			{"key":"e","value":{"doubleValue":1}},{"key":"n","value":{"stringValue":null}},{"key":"l","value":{"arrayValue":{"values":[{"boolValue":true},{}]}}},
@@ -230,7 +230,7 @@ func TestLenientJSON(t *testing.T) {
 		} ]}]}]}{"resourceMetrics":[{}]}
 {"resourceLogs":[{"scopeLogs":[{"log_records":[{"severity_number":"SEVERITY_NUMBER_WARN2","event_name":"x"}]}]}]}`
 	strict := `{"resourceSpans":[{"resource":{},"scopeSpans":[{"scope":{},"spans":[{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"aaaaaaaaaaaaaaaa","flags":257,` +
-		`"name":"A😀�/\n","kind":2,"startTimeUnixNano":"17","endTimeUnixNano":"40","attributes":[{"key":"i","value":{"intValue":"-5"}},` +
+		`"name":"A😀�/\n","kind":2,"startTimeUnixNano":"17","endTimeUnixNano":"1700000000000000000","attributes":[{"key":"i","value":{"intValue":"-5"}},` +
 		`{"key":"d","value":{"doubleValue":"-Infinity"}},{"key":"e","value":{"doubleValue":1.0}},{"key":"n","value":{}},` +
 		`{"key":"l","value":{"arrayValue":{"values":[{"boolValue":true},{}]}}},{"key":"b","value":{"bytesValue":"/w=="}}],"status":{"code":2}}]}]}]}
 {"resourceLogs":[{"resource":{},"scopeLogs":[{"scope":{},"logRecords":[{"severityNumber":14,"eventName":"x"}]}]}]}

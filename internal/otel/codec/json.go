@@ -455,8 +455,8 @@ func (c *cursor) uint(size int) uint64 {
 	if err == nil {
 		return n
 	}
-	// Some programs write integers as 1e3 or 5.0.
-	if f, ferr := strconv.ParseFloat(s, 64); ferr == nil && f >= 0 && f <= 1<<53 && f == math.Trunc(f) && bits.Len64(uint64(f)) <= size {
+	// Some programs write integers as 1.7e18 or 5.0.
+	if f, ferr := strconv.ParseFloat(s, 64); ferr == nil && f >= 0 && f < 1<<64 && f == math.Trunc(f) && bits.Len64(uint64(f)) <= size {
 		return uint64(f)
 	}
 	c.failAt(at, ErrNumber)
@@ -472,7 +472,7 @@ func (c *cursor) signed(size int) int64 {
 	if err == nil {
 		return n
 	}
-	if f, ferr := strconv.ParseFloat(s, 64); ferr == nil && math.Abs(f) <= 1<<53 && f == math.Trunc(f) && bits.Len64(uint64(math.Abs(f))) < size {
+	if f, ferr := strconv.ParseFloat(s, 64); ferr == nil && math.Abs(f) < 1<<63 && f == math.Trunc(f) && bits.Len64(uint64(math.Abs(f))) < size {
 		return int64(f)
 	}
 	c.failAt(at, ErrNumber)

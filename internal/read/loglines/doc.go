@@ -12,10 +12,10 @@
 // A row of wrappers or shapes has a pattern. In a pattern, a blank stands for blanks and tabs, (…) is optional, \n is
 // the end of a line, \ escapes the next character, and {name} is the field of this name:
 //
-//	{time}     a time in any of the forms in table layouts; {time9} with nine digits after the second,
-//	           {timeB} with a letter at its beginning
+//	{time}     a time in any of the forms in table layouts; {time9} with nine digits after the second
 //	{level}    the name of a level; {level1} has one character
 //	{caller}   a file and a line, such as main.go:12
+//	{nameB}    with a letter at its beginning
 //	{name#}    digits; {name%} digits with a point
 //	{name~}    any text up to what follows in the pattern
 //	{name=}    a text, and behind it perhaps fields as logfmt or a JSON object

@@ -98,6 +98,8 @@ func (p *Parser) match(steps []step, s string) (n int) {
 		at := &steps[i]
 		size, text, when := 0, s[n:], int64(0)
 		switch {
+		case at.kind == 'B' && (text == "" || !isLetter(text[0])):
+			return -1
 		case at.kind == literal:
 			if !strings.HasPrefix(text, at.text) {
 				return -1
@@ -121,7 +123,7 @@ func (p *Parser) match(steps []step, s string) (n int) {
 			continue
 		case at.text == "time" && text != "":
 			when, size = p.timeAt(text)
-			if at.kind == '9' && !isNano(text[:size]) || at.kind == 'B' && !isLetter(text[0]) {
+			if at.kind == '9' && !isNano(text[:size]) {
 				return -1
 			}
 		case at.kind == '1':

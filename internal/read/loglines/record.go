@@ -70,8 +70,8 @@ func (p *Parser) means(m *meaning, v *otel.Any) (ok bool) {
 		l.SpanID, ok = idOf[[8]byte](v.Display(), m.name)
 		return ok
 	case aStatus:
-		if v.Kind == otel.Int && v.Int >= 100 && v.Int < 600 {
-			r.status = v.Int
+		if n, _, ok := numberOf(v); ok && n >= 100 && n < 600 {
+			r.status = int64(n)
 		}
 		return false
 	case aDuration:
@@ -176,7 +176,7 @@ func numberOf(v *otel.Any) (f float64, isInt, ok bool) {
 		return v.Float, false, true
 	case otel.String:
 		f, err := strconv.ParseFloat(v.Text, 64)
-		return f, false, err == nil
+		return f, !strings.Contains(v.Text, "."), err == nil
 	}
 	return 0, false, false
 }

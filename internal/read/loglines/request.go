@@ -1,6 +1,7 @@
 package loglines
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -9,11 +10,14 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
+// hostOf matches the part before the path, which chi and proxies also write.
+var hostOf = regexp.MustCompile(`^https?://[^/]*`)
+
 // request gives the log record of an access log the attributes of a request in OpenTelemetry's conventions. If the
 // duration of the request is known, it also sets r.Span.
 func (r *Record) request() {
 	l := &r.Log
-	path, query, _ := strings.Cut(r.path, "?")
+	path, query, _ := strings.Cut(r.path[len(hostOf.FindString(r.path)):], "?")
 	l.Attributes = slices.DeleteFunc(l.Attributes, func(a otel.Attribute) bool {
 		m := meanings[strings.ToLower(a.Name)]
 		return m != nil && (m.kind == aMethod || m.kind == aPath || m.kind == aStatus || m.kind == aDuration && r.took >= 0)

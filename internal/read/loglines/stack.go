@@ -24,8 +24,8 @@ func (r *Record) continues(line, next string) bool {
 	isName := isLetter(line[0]) && !strings.ContainsAny(name, " \t=[{\"")
 	if r.stack == "" {
 		thrown := isError && isName && strings.Contains(name, ".") && (strings.HasSuffix(name, "Exception") || strings.HasSuffix(name, "Error"))
-		// Postgres indents the lines of long statements with tabs. Rust writes the reason of a panic after its place.
-		return thrown || line[0] == '\t' || strings.HasPrefix(r.Log.Body.Text, "thread '")
+		// Postgres indents the lines of long statements with tabs, .NET the lines of all messages. Rust writes the reason of a panic after its place.
+		return thrown || line[0] == '\t' || r.Shape.Name == "dotnet" && strings.HasPrefix(line, "      ") || strings.HasPrefix(r.Log.Body.Text, "thread '")
 	}
 	last := r.stack[strings.LastIndexByte(r.stack[:len(r.stack)-1], '\n')+1:]
 	switch {
@@ -46,7 +46,7 @@ func isFrame(line string) bool {
 func (r *Record) add(line string) {
 	switch {
 	case len(r.stack)+len(r.Log.Body.Text)+len(line) > maxRecord:
-	case r.stack == "" && line[0] == '\t' && !isFrame(line):
+	case r.stack == "" && line[0] <= ' ' && !isFrame(line):
 		r.Log.Body.Text += "\n" + line
 	default:
 		r.stack += line + "\n"

@@ -37,7 +37,7 @@ kubectl --prefix
 	[pod/{k8s.pod.name}/{k8s.container.name}] {line}
 	[pod/shop-7d9/app] level=error msg="no card"
 docker compose
-	{service} | {line}
+	{serviceB} | {line}
 	shop-1  | level=error msg="no card"
 syslog, RFC 5424
 	<{pri#}>1 {time} {host.name} {service} {process.pid} {syslog.msgid} [{syslog.data~}] {line}
@@ -86,6 +86,15 @@ nginx access
 apache access *
 	{client.address} {_} {user.name} [{time}] "{request~}" {status#} {bytes} "{referer~}" "{user_agent~}" {duration_us#}
 	10.0.0.9 - - [29/Nov/2026:07:53:15 +0000] "GET /pay HTTP/1.1" 502 341 "-" "curl/8" 30412
+gin
+	[GIN] {time} | {status#} | {duration} | {client.address} | {method} "{path~}"
+	[GIN] 2026/11/29 - 07:53:15 | 502 |   30.412ms |        10.0.0.9 | GET      "/pay"
+fiber
+	{time} | {status#} | {duration} | {client.address} | {method} | {path} | {error}
+	07:53:15 | 502 |   30.412ms |        10.0.0.9 | GET     | /pay | no card
+chi
+	{time} ([{chi.request_id}] )"{request~}" from {client.address} - {status#} {_} in {duration}
+	2026/11/29 07:53:15 [web1/x-000001] "GET http://shop/pay HTTP/1.1" from 10.0.0.9:5120 - 502 157B in 30.412ms
 access
 	{client.address} {_} {user.name} [{time}] "{request~}" {status#} {bytes}( "{referer~}" "{user_agent~}")( {http.rest})
 	10.0.0.9 - - [29/Nov/2026:07:53:15 +0000] "GET /pay HTTP/1.1" 502 157 "-" "curl/8"
@@ -122,6 +131,9 @@ mysql
 env_logger
 	[{time} {level} {logger}] {message}
 	[2026-11-29T07:53:15Z ERROR shop::pay] no card
+monolog
+	[{time}] {logger}.{level}: {message}
+	[2026-11-29T07:53:15.651000+00:00] shop.ERROR: no card {"order":7} []
 serilog
 	[{time} {level}] {message}
 	[07:53:15 ERR] no card
