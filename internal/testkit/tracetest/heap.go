@@ -20,7 +20,10 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 // PartOfBody returns a string equal to text that shares the memory of a body of 1 MB, like the result of a parser
 // that does not copy.
 func PartOfBody(text string) string {
-	return (text + strings.Repeat("x", 1<<20))[:len(text)]
+	var b strings.Builder
+	b.Grow(1 << 20)
+	b.WriteString(text)
+	return b.String()
 }
 
 // HeapMB returns the size of the live heap in megabytes after a garbage collection.
