@@ -69,7 +69,7 @@ func clean(t *testing.T) string {
 			t.Setenv(name, "")
 		}
 	}
-	dir := t.TempDir()
+	dir := hosttest.TraceDir(t)
 	t.Chdir(dir)
 	return dir
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -74,7 +75,7 @@ func (r *flightRecorder) traces(t *testing.T, n int) (names []string) {
 // TestFlightRecorder triggers a trace in every possible way.
 func TestFlightRecorder(t *testing.T) {
 	t.Parallel()
-	exe, dir := build(t, "flightrecorder"), filepath.Join(t.TempDir(), "traces")
+	exe, dir := build(t, "flightrecorder"), filepath.Join(hosttest.TraceDir(t), "traces")
 	r := startRecorder(t, exe, dir)
 	for range 3 {
 		r.get(t, "/ok?user=ada")

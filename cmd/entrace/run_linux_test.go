@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // TestRunSignalsOnTerminal checks that the command gets each signal once, from the terminal or from another
@@ -28,7 +29,7 @@ func TestRunSignalsOnTerminal(t *testing.T) {
 	end, err := os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	must(t, err)
 	cmd := exec.CommandContext(t.Context(), "entrace", "run", "-o", "x.et", "--", "sh", "-c", "trap 'echo got INT' INT; trap 'echo got HUP' HUP; trap 'echo got USR1' USR1; echo ready; while :; do sleep 0.05; done")
-	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = t.TempDir(), end, end, end
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = hosttest.TraceDir(t), end, end, end
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	must(t, cmd.Start())
 	must(t, end.Close())

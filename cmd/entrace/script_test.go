@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -32,7 +33,7 @@ func TestScript(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"), Setup: setupScript, Cmds: scriptCommands, UpdateScripts: *update,
-		RequireUniqueNames: true, Condition: condition,
+		RequireUniqueNames: true, WorkdirRoot: hosttest.TraceDir(t), Condition: condition,
 	})
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/entrace-go/entrace/collector/entraceexporter"
 	"github.com/entrace-go/entrace/internal/otel/receive"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -194,7 +195,7 @@ func TestSecrets(t *testing.T) {
 // TestWhatWasTakenSurvivesAKill: if the Collector is killed, all records that it has accepted are in
 // the file or in the crash buffer.
 func TestWhatWasTakenSurvivesAKill(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "trace.et")
+	path := filepath.Join(hosttest.TraceDir(t), "trace.et")
 	exe, err := os.Executable()
 	must(t, err)
 	cmd := exec.Command(exe)

@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -53,7 +54,7 @@ func newRig(t testing.TB, traces ...control.TraceConfig) *rig {
 	if len(traces) == 0 {
 		traces = []control.TraceConfig{{Name: "any", On: byHTTP}, {Name: "deep", Mode: control.ModeStream, On: byHTTP}}
 	}
-	return rigOf(t, control.Options{Config: configOf(t.TempDir(), traces...)})
+	return rigOf(t, control.Options{Config: configOf(hosttest.TraceDir(t), traces...)})
 }
 
 func rigOf(t testing.TB, o control.Options) *rig {
