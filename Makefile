@@ -59,7 +59,7 @@ soak: ## kill, fill and cut the power for half an hour, which needs root, strace
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAKRING))' ./control
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAKVIEW))' ./view
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAKCUT))' ./format
-	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '^(TestWorkIsLinear|TestReleaseIsReproducible|TestBudget)$$' ./cmd/entrace
+	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '^(TestWorkIsLinear|TestReleaseIsReproducible|TestBudget|TestUIRandomKeys)$$' ./cmd/entrace
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '^(TestFrozenFolderTakesRequestsWhole|TestOverloadTakesRequestsWhole)$$' ./internal/otel/receive
 
 kills: ## kill recording programs for five minutes, which soak does for longer

@@ -17,6 +17,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // A fakeScreen is a terminal in memory.
@@ -266,7 +267,7 @@ func TestUIRandomKeys(t *testing.T) {
 		for x.now() == "" && len(x.done) == 0 {
 			time.Sleep(time.Millisecond)
 		}
-		for range 500 {
+		for range hosttest.Times(150, 1500) {
 			if len(x.done) > 0 { // the file cannot be read
 				break
 			}
