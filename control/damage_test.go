@@ -102,7 +102,7 @@ func TestTornRing(t *testing.T) {
 		list = append(list, damage{fmt.Sprint("pages without content ", i), b, false})
 	}
 	for i, d := range list {
-		dir := t.TempDir()
+		dir := hosttest.MemoryDir(t)
 		path := filepath.Join(dir, name)
 		must(t, os.WriteFile(path, d.data, 0o600))
 		inTime(t, d.what, func() {

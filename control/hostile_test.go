@@ -147,24 +147,28 @@ func TestHostileFeedback(t *testing.T) {
 
 // TestHostileDump requests traces while an earlier call of Dump blocks. The provider is off for them.
 func TestHostileDump(t *testing.T) {
-	release := make(chan struct{})
-	var at atomic.Int64
-	ctl := start(t, &control.Options{Config: hostile(t.TempDir()), Providers: []control.Provider{{Provides: hostileBit, Dump: func(context.Context, *control.Session) error {
-		if at.Add(1) > 1 {
-			t.Error("two dumps at once")
+	synctest.Test(t, func(t *testing.T) {
+		cfg := hostile(t.TempDir())
+		cfg.Ring.Persist = false
+		release := make(chan struct{})
+		var at atomic.Int64
+		ctl := start(t, &control.Options{Config: cfg, Providers: []control.Provider{{Provides: hostileBit, Dump: func(context.Context, *control.Session) error {
+			if at.Add(1) > 1 {
+				t.Error("two dumps at once")
+			}
+			<-release
+			at.Add(-1)
+			return nil
+		}}}})
+		for range 2 {
+			trace, err := ctl.Start(t.Context(), ask("shot"))
+			must(t, err)
+			if w := everyLink(t, trace.Path()); len(w.named("provider off")) == 0 {
+				t.Error("the provider is not named")
+			}
 		}
-		<-release
-		at.Add(-1)
-		return nil
-	}}}})
-	for range 2 {
-		trace, err := ctl.Start(t.Context(), ask("shot"))
-		must(t, err)
-		if w := everyLink(t, trace.Path()); len(w.named("provider off")) == 0 {
-			t.Error("the provider is not named")
-		}
-	}
-	close(release)
+		close(release)
+	})
 }
 
 type unwrapsNil struct{ err error }
