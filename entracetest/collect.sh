@@ -14,7 +14,7 @@ while IFS= read -r trace; do
   fi
 done <"$tmp/traces"
 [ -s "$tmp/traces" ] || exit 0
-if (cd "$(dirname "$0")/.." && GOWORK=off GOFLAGS= go build -o "$tmp/entrace" ./cmd/entrace); then
+if (cd "$(dirname "$0")/.." && GOWORK=off GOFLAGS= go build -ldflags="-s -w" -o "$tmp/entrace" ./cmd/entrace); then
   while IFS= read -r trace; do
     [ ! -f "$trace" ] || "$tmp/entrace" export --force -o "$dir/$(basename -- "$trace").html" -- "$trace" >/dev/null || echo "no page of $trace" >&2
   done <"$tmp/traces"
