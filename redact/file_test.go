@@ -3,6 +3,8 @@ package redact_test
 import (
 	"errors"
 	"os"
+	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -61,11 +63,47 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestHostileTexts searches texts that would take minutes if the running time were not linear.
+// TestHostileTexts checks that searching a text takes time in proportion to its length. It does not measure time: it
+// runs itself with coverage counters, and compares how often each block of code runs for a text of four times the length.
 func TestHostileTexts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("computes for a long time, and starts no goroutine")
+	const env = "ENTRACE_TEST_HOSTILE"
+	if size, err := strconv.Atoi(os.Getenv(env)); err == nil {
+		searchHostileTexts(size)
+		return
 	}
+	if _, err := exec.LookPath("go"); err != nil || testing.Short() {
+		t.Skip("it builds a program: ", err)
+	}
+	run := func(size, name string, args ...string) {
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Env = append(os.Environ(), env+"="+size)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	exe, profile := hosttest.Path(t, "hostile.exe"), hosttest.Path(t, "profile")
+	run("", "go", "test", "-c", "-o", exe, "-cover", "-covermode=count", "-coverpkg=.,bytes,regexp,strings,unicode/utf8", ".")
+	counts := make(map[string]int)
+	for _, size := range []string{"8192", "32768"} {
+		run(size, exe, "-test.run=^TestHostileTexts$", "-test.coverprofile="+profile)
+		text, err := os.ReadFile(profile)
+		expect.Must(t, err)
+		for line := range strings.Lines(string(text)) {
+			words := strings.Fields(line)
+			n, _ := strconv.Atoi(words[len(words)-1])
+			if fewer, ok := counts[words[0]]; ok && n > 6*fewer+10_000 {
+				t.Errorf("%s runs %d times, and for a quarter of the text %d times", words[0], n, fewer)
+			}
+			counts[words[0]] = n
+		}
+	}
+	if len(counts) < 100 {
+		t.Errorf("%d blocks of code were counted", len(counts))
+	}
+}
+
+// searchHostileTexts searches texts of the given size.
+func searchHostileTexts(size int) {
 	r := redact.New(nil, nil)
 	for _, part := range []string{
 		"=", ":", "://", "a:", `"a":`, `"token":"`, `"token":{`, "--", "--a", "bearer ", "basic ", "-----BEGIN ", "-----BEGIN PRIVATE KEY", "eyJ-", "sk-", "dp.pt.", "x@tcp(", "{a:",
@@ -74,11 +112,11 @@ func TestHostileTexts(t *testing.T) {
 		"@/", "@(", "a:b@(", "</", "</a", ">12345678</a", "-p", "login -p ", "mysql -p1", `","`, `"token","`, "password ", "passw", "_ke", "https://hook",
 		"secret:\n secret:", "\n  x secret:",
 	} {
-		s := strings.Repeat(part, 1<<20/len(part))
+		s := strings.Repeat(part, size/len(part))
 		r.Text(s)
 		r.Text("{" + s + "}")
 		r.JSON(redact.Search, "a", "["+s+"]")
 	}
-	deep := strings.Repeat(`{"`+strings.Repeat("a", 1000)+`":`, 60) + "{" + strings.Repeat(`"a":1,`, 100_000) + `"a":1}` + strings.Repeat("}", 60)
+	deep := strings.Repeat(`{"`+strings.Repeat("a", 1000)+`":`, 60) + "{" + strings.Repeat(`"a":1,`, size/10) + `"a":1}` + strings.Repeat("}", 60)
 	r.Text(deep)
 }
