@@ -310,11 +310,10 @@ func TestSpansWaitForNoOtherFile(t *testing.T) {
 	expect.Equal(t, above("work"), "serve", "work is below")
 }
 
-// TestServicesInTurnGoOnInTheirFiles has 200 services that send three times, one after the other. Each must have
-// one file, and at most 64 files may have a journal.
+// TestServicesInTurnGoOnInTheirFiles has more services than there may be open files. They send three times, one after
+// the other. Each must have one file, and only open files may have a journal.
 func TestServicesInTurnGoOnInTheirFiles(t *testing.T) {
-	const rounds = 3
-	const services = 80 // more than may be open
+	const rounds, services, open = 3, 20, 8
 	dir := t.TempDir()
 	most, begun := 0, 0
 	count := func() {
@@ -328,7 +327,7 @@ func TestServicesInTurnGoOnInTheirFiles(t *testing.T) {
 		}
 		most = max(most, journals)
 	}
-	o := receive.FolderOptions{Dir: dir, OnBegun: func(string, string) { begun++ }, OnError: func(_ string, err error) { t.Error(err) }}
+	o := receive.FolderOptions{Dir: dir, MaxOpen: open, OnBegun: func(string, string) { begun++ }, OnError: func(_ string, err error) { t.Error(err) }}
 	o.OnDone = func(path string, entries uint64, _ int64, err error) {
 		if entries != rounds+3 || err != nil { // the other three are the root, the resource and the end
 			t.Errorf("%s: %d entries, %v", path, entries, err)
@@ -358,7 +357,7 @@ func TestServicesInTurnGoOnInTheirFiles(t *testing.T) {
 			count()
 		}
 	}
-	if most == 0 || most > 64 || begun != services {
+	if most == 0 || most > open || begun != services {
 		t.Errorf("there were %d journals in the folder, %d traces were begun", most, begun)
 	}
 	files := readAll(t, dir)
@@ -386,10 +385,9 @@ func TestServicesInTurnGoOnInTheirFiles(t *testing.T) {
 // TestSuspendedFilesHaveABound has more services than there may be unfinished files. The files that were idle
 // longest must be finished.
 func TestSuspendedFilesHaveABound(t *testing.T) {
-	if testing.Short() {
-		t.Skip("some 450 files")
-	}
-	const most = 1 + 448
+	const suspended = 8
+	t.Cleanup(receive.SetMaxSuspended(suspended))
+	const most = 1 + suspended
 	finished := make(chan struct{}, most+10)
 	f := newFiles(t, receive.FolderOptions{MaxOpen: 1, OnDone: func(path string, _ uint64, _ int64, err error) {
 		expect.Is(t, err, nil, "%s", path)

@@ -41,12 +41,13 @@ const (
 	// maxFinishing is the maximum number of files that are being finished at the same time. Each needs a temporary
 	// file.
 	maxFinishing = 16
-	// maxSuspended is the maximum number of suspended files. Each uses a file descriptor. Together with the open
-	// files, they stay below the usual limit of 1,024 descriptors.
-	maxSuspended = 448
 	// suspendWait is how long a request waits for the disk when a file is suspended to make room.
 	suspendWait = time.Second
 )
+
+// maxSuspended is the maximum number of suspended files. Each uses a file descriptor. Together with the open files, they
+// stay below the usual limit of 1,024 descriptors. It is a variable only for tests.
+var maxSuspended = 448
 
 // A file is the trace file of a service, or of all services.
 type file struct {

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -106,10 +107,6 @@ func TestHostileSendersDoNotEndTheReceiver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("requests of 16 MiB")
 	}
-	connections := 2000
-	if os.Getenv("ENTRACE_SOAK") != "" {
-		connections = 10_000
-	}
 	t.Setenv(limitedEnv, "1")
 	// A user with so little memory also sets GOMEMLIMIT. Memory of mapped journals does not count for it.
 	t.Setenv("GOMEMLIMIT", strconv.Itoa(limitedMemory/2))
@@ -146,7 +143,7 @@ func TestHostileSendersDoNotEndTheReceiver(t *testing.T) {
 	await("at first")
 	var senders sync.WaitGroup
 	for _, r := range hostileRequests(t) {
-		for range 3 {
+		for range 2 {
 			c := client(t, false)
 			senders.Go(func() {
 				for {
@@ -165,7 +162,7 @@ func TestHostileSendersDoNotEndTheReceiver(t *testing.T) {
 	}
 	senders.Wait()
 	await("after hostile requests")
-	connect(t, address, connections)
+	connect(t, address, hosttest.Times(2*limitedFiles, 10_000))
 	await("after many connections")
 	if peak := statusOf(t, pid, "VmHWM"); peak > limitedMemory {
 		t.Errorf("%d MiB were in memory", peak>>20)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/otel/receive"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -23,11 +24,7 @@ const killedDir = "ENTRACE_TEST_RECEIVE_DIR"
 // The child suspends and resumes files all the time. Each service has one file. Acknowledged records must be in the
 // files.
 func TestAcknowledgedRecordsSurviveKill(t *testing.T) {
-	rounds := 12
-	if testing.Short() {
-		rounds = 2
-	}
-	for round := range rounds {
+	for round := range hosttest.InCI(3, 12) {
 		dir := t.TempDir()
 		address, _, kill := startReceiver(t, dir)
 		acknowledged := sendUntilGone(t, address, 10+7*round, kill)

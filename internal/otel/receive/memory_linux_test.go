@@ -53,11 +53,9 @@ func TestManyValuesTakeLittleMemory(t *testing.T) {
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {
-			for range 4 {
-				done, err := f.Take(context.Background(), codec.Spans, codec.Protobuf, b)
-				if err == nil && done.Taken+done.Refused != 1 || n > 1<<16 && done.Taken > 0 {
-					t.Errorf("%+v, %v", done, err)
-				}
+			done, err := f.Take(context.Background(), codec.Spans, codec.Protobuf, b)
+			if err == nil && done.Taken+done.Refused != 1 || n > 1<<16 && done.Taken > 0 {
+				t.Errorf("%+v, %v", done, err)
 			}
 		})
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/otel/codec"
 	"github.com/entrace-go/entrace/internal/otel/receive"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -75,10 +76,7 @@ func overload(t *testing.T, f *receive.Files, senders, spans int, goOn func() bo
 // TestOverloadTakesRequestsWhole sends much more than can be written. Each request must be recorded as a whole or
 // not at all.
 func TestOverloadTakesRequestsWhole(t *testing.T) {
-	senders, long := 40, 1500*time.Millisecond
-	if testing.Short() {
-		senders, long = 8, time.Second
-	}
+	senders, long := hosttest.Times(8, 40), time.Duration(hosttest.Times(300, 1500))*time.Millisecond
 	dir := t.TempDir()
 	f := newFiles(t, receive.FolderOptions{Dir: dir})
 	end := time.Now().Add(long)
