@@ -183,7 +183,7 @@ func TestCutAtEveryByteFollow(t *testing.T) {
 }
 
 // TestCutAtEveryByteRecover cuts a file of few entries at every byte if ENTRACE_SOAK is set, else around the ends of its
-// entries and at one byte of three, because every Recover syncs, which is slow. It cuts a file of many entries only around
+// entries and at one byte of seven, because every Recover syncs, which is slow. It cuts a file of many entries only around
 // their ends.
 func TestCutAtEveryByteRecover(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
@@ -193,10 +193,7 @@ func TestCutAtEveryByteRecover(t *testing.T) {
 			for size := wire.MagicSize; size <= len(tr.b); size++ {
 				n, end := tr.wholeAt(size)
 				near := size-end <= 1 || n < len(tr.ends) && size == tr.ends[n]-1
-				if len(tr.ends) > 10 && (!near || n%4 != 0) || !near && size%3 != 0 && !hosttest.Soak() {
-					continue
-				}
-				if testing.Short() && size%7 != 0 {
+				if len(tr.ends) > 10 && (!near || n%4 != 0) || !near && size%hosttest.Times(7, 1) != 0 {
 					continue
 				}
 				dir := hosttest.MemoryDir(t)
@@ -228,17 +225,13 @@ func TestCutBySourceError(t *testing.T) {
 }
 
 func TestFlipBits(t *testing.T) {
-	flips := 1200
-	if testing.Short() {
-		flips = 100
-	}
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		t.Parallel()
 		tr := fakeFile{Version: v, Format: sf, Entries: small(30)}.build()
 		rnd := rand.New(rand.NewPCG(uint64(v), uint64(sf)))
 		dir := hosttest.MemoryDir(t)
 		name := filepath.Join(dir, "x."+sf.String())
-		for i := range flips {
+		for i := range hosttest.InCI(200, 1200) {
 			b := bytes.Clone(tr.b)
 			for range 1 + i%3 {
 				bit := rnd.IntN(8 * len(b))

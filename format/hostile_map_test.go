@@ -114,7 +114,7 @@ func TestTruncatedWhileMapped(t *testing.T) {
 				must(t, os.Truncate(name, int64(size)))
 				var wg sync.WaitGroup
 				var once [4]sync.Once // only one error for each way
-				for range 8 {
+				for range 3 {
 					wg.Go(func() {
 						for i, way := range ways {
 							for id := 1; id < f.Len(); id++ {

@@ -260,10 +260,7 @@ func peakHeap(f func()) uint64 {
 }
 
 func TestMemoryIsBounded(t *testing.T) {
-	size := 20 << 20
-	if testing.Short() || raceEnabled {
-		size >>= 3
-	}
+	const size = 3 << 20
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		// The entry has no content except a parent that is not 0: a zero entry would not count.
 		e := &TraceEntry{Parent: 1}
