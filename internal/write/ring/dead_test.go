@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -28,11 +29,7 @@ import (
 // TestRingKill kills processes that record to a ring. The ring then has every record whose call had
 // returned, except old records, which may be evicted.
 func TestRingKill(t *testing.T) {
-	rounds := 10
-	if testing.Short() {
-		rounds = 3
-	}
-	for round := range rounds {
+	for round := range hosttest.InCI(3, 10) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "x.ring")
 		cmd := exec.Command(os.Args[0], "-test.run=^TestRingChild$")
@@ -153,7 +150,8 @@ func TestRingFault(t *testing.T) {
 // ring in a file replaces the lost one.
 func TestRingLosesItsNames(t *testing.T) {
 	for _, which := range []string{"pointer", "ring"} {
-		t.Run(which, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			t.Log(which)
 			path := hosttest.Path(t, "x.ring")
 			told := make(chan error, 10)
 			g := newRing(t, &ring.Options{Path: path, Bytes: 4 << 20, OnError: func(err error) { told <- err }}, allProviders)
@@ -230,10 +228,7 @@ func TestOpenRingDamaged(t *testing.T) {
 		}
 	}
 	check("whole", whole, false)
-	step, flips := 4096*16, 40
-	if testing.Short() {
-		step, flips = 4096*128, 6
-	}
+	const step, flips = 4096 * 128, 12
 	for n := 0; n <= len(whole); n += step {
 		check(fmt.Sprint("cut at ", n), whole[:n], false)
 	}

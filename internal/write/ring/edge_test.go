@@ -418,11 +418,7 @@ func TestRingSwept(t *testing.T) {
 			}
 		})
 	}
-	rounds := 40
-	if hosttest.Soak() {
-		rounds = 200
-	}
-	for range rounds {
+	for range hosttest.InCI(10, 200) {
 		g, err := ring.New(&ring.Options{Path: path, Bytes: 4 << 20})
 		if errors.Is(err, errors.ErrUnsupported) {
 			break
