@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -30,13 +31,7 @@ func kills(t *testing.T, usual int) int {
 		must(t, err)
 		return n
 	}
-	switch {
-	case os.Getenv(soakEnv) != "":
-		return 1000
-	case testing.Short() || recorder.RaceEnabled:
-		return usual / 2
-	}
-	return usual
+	return hosttest.Times(usual, 1000)
 }
 
 var durabilities = []recorder.Durability{recorder.DurabilityProcess, recorder.DurabilityWriteThrough, recorder.DurabilityPower}
@@ -66,7 +61,7 @@ var journalFolders = []string{"", "default"}
 func TestKillUnderLoad(t *testing.T) {
 	for _, d := range durabilities {
 		t.Run(d.String(), func(t *testing.T) {
-			n := kills(t, 20)
+			n := kills(t, hosttest.InCI(8, 20))
 			units, lost := 0, 0
 			for i := range n {
 				c := &crashRun{
@@ -108,7 +103,7 @@ func TestKillChain(t *testing.T) {
 			for _, ext := range []string{".et", ".iet"} {
 				t.Run(x.name+" "+d.String()+ext, func(t *testing.T) {
 					t.Parallel()
-					n := kills(t, 8)
+					n := kills(t, 4)
 					if n > 100 {
 						n /= 10
 					}
@@ -185,7 +180,7 @@ func TestDeathWithSpansLeftBehind(t *testing.T) {
 // TestKillWhileSuspended kills a program in which some goroutines record while another one suspends the
 // recorder again and again. Each acknowledged unit is in the files once.
 func TestKillWhileSuspended(t *testing.T) {
-	for i := range kills(t, 12) {
+	for i := range kills(t, 6) {
 		c := &crashRun{
 			path: filepath.Join(t.TempDir(), "app.et"), version: format.V2, goroutines: 1 + i%4, flushEvery: i % 3 * 70,
 			entries: i % 2 * 400, suspend: 1 + i%5*3, orphans: true, journals: journalFolders[i/2%2],

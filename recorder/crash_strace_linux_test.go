@@ -68,7 +68,8 @@ func (c *crashRun) calls(t *testing.T, names []string) map[string]int {
 var changing = []string{"write", "pwrite64", "ftruncate", "fallocate", "fsync", "renameat2", "unlinkat", "copy_file_range", "openat", "flock", "close", "mmap", "munmap"}
 
 // killAtEveryCall runs the program of prepare again and again. For n = 1, 2, …, strace kills it at its nth
-// call of each system call in names. check then checks the files that are left.
+// call of each system call in names. check then checks the files that are left. Outside of CI it kills only at one call
+// of three.
 func killAtEveryCall(t *testing.T, names []string, prepare func(t *testing.T) *crashRun, check func(t *testing.T, c *crashRun)) {
 	t.Helper()
 	runs := 0
@@ -77,7 +78,7 @@ func killAtEveryCall(t *testing.T, names []string, prepare func(t *testing.T) *c
 	check(t, first)
 	for _, name := range names {
 		alive := 0 // runs that were not killed; more than one, because the number of calls varies
-		for n := 1; most[name] > 0 && alive < 2; n++ {
+		for n := 1; most[name] > 0 && alive < hosttest.InCI(1, 2); n += hosttest.InCI(3, 1) {
 			c := prepare(t)
 			out, err := c.traced(t, "-e", "trace="+name, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", name, n))
 			if !killed(err) {

@@ -159,7 +159,7 @@ func TestProcessesCompete(t *testing.T) {
 	told := make(map[string]bool)
 	for w := range 3 {
 		wg.Go(func() {
-			for i := range 6 {
+			for i := range hosttest.InCI(4, 6) {
 				cmd := exec.Command(exe, "-test.run=^TestRole$")
 				cmd.Env = append(os.Environ(), roleEnv+"="+roleMany, pathEnv+"="+path)
 				var out bytes.Buffer

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -58,7 +59,8 @@ func TestCallbacksMayDoAnything(t *testing.T) {
 		"panic": func(*Recorder) { panic("in a callback") },
 		"exit":  func(*Recorder) { runtime.Goexit() }, // as t.FailNow does
 	} {
-		t.Run(what, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			t.Log(what)
 			var r *Recorder
 			called := make(chan bool, 100)
 			do := func() { called <- true; do(r) }
@@ -138,18 +140,20 @@ func TestRotationReadsOpenSpansTogether(t *testing.T) {
 // TestSlowTeeIsNamed checks that the error of Close names the Tee, not the disk, if the file is finished
 // and the Tee is too slow.
 func TestSlowTeeIsNamed(t *testing.T) {
-	release := make(chan int)
-	r, err := Create(hosttest.Path(t, "a.et"), &Options{Tee: &doingTee{do: func() { <-release }}})
-	must(t, err)
-	writeNamed(t, r, "x")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	err = r.Close(ctx)
-	close(release)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "has not accepted all entries") {
-		t.Errorf("Close: %v", err)
-	}
-	expect.Len(t, faultNames(t, r.Path()), 2, "the file has")
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan int)
+		r, err := Create(hosttest.Path(t, "a.et"), &Options{Tee: &doingTee{do: func() { <-release }}})
+		must(t, err)
+		writeNamed(t, r, "x")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err = r.Close(ctx)
+		close(release)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "has not accepted all entries") {
+			t.Errorf("Close: %v", err)
+		}
+		expect.Len(t, faultNames(t, r.Path()), 2, "the file has")
+	})
 }
 
 // TestOnErrorOfClose checks that OnError gets an error which Close itself causes, even if OnError calls
@@ -216,10 +220,7 @@ func TestSlotsAreGivenBack(t *testing.T) {
 // TestWaitingCallsAreServed makes calls while the writer writes the records of other calls. The next write
 // serves all of them, and no call waits until MaxBlock.
 func TestWaitingCallsAreServed(t *testing.T) {
-	calls := int64(60_000)
-	if testing.Short() {
-		calls = 10_000
-	}
+	calls := int64(hosttest.InCI(10_000, 60_000))
 	rec, err := Create(hosttest.Path(t, "app.iet"), &Options{Durability: DurabilityWriteThrough, MaxBlock: 10 * time.Second})
 	must(t, err)
 	var wg sync.WaitGroup

@@ -64,10 +64,7 @@ func TestMemory(t *testing.T) {
 }
 
 func TestHugeAttributes(t *testing.T) {
-	size, attributes := 64<<20, 250_000
-	if testing.Short() {
-		size, attributes = 16<<20, 100_000
-	}
+	const size, attributes = 4 << 20, 150_000
 	for _, v := range tracetest.BothVersions {
 		rec := tracetest.Create(t, "app.et", &recorder.Options{Version: v, MaxEntrySize: 1 << 20})
 		e := named("large")

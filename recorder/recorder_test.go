@@ -129,32 +129,38 @@ var dirNames = hosttest.Names
 
 // TestParentsFirst exports a trace in every order of its spans.
 func TestParentsFirst(t *testing.T) {
-	t.Parallel()
+	rec := tracetest.Create(t, "app.et", nil)
 	spans := []*tracetest.Span{span("a", 1, 0), span("b", 2, 1), span("c", 3, 2), span("d", 4, 1), span("e", 5, 4)}
 	spans[2].Children = []format.TraceEntry{*named("link"), *named("event")}
+	orders := byte(0) // each order is a trace
 	permute(len(spans), func(order []int) {
-		rec := tracetest.Create(t, "app.et", nil)
+		orders++
 		for _, i := range order {
-			must(t, tracetest.WriteSpan(rec, spans[i]))
-		}
-		tracetest.Close(t, rec)
-		f := tracetest.Open(t, rec.Path())
-		v := tracetest.View(t, f)
-		for id := range uint32(f.Len()) {
-			if id > 0 && f.Parent(id) >= id {
-				t.Errorf("order %v: the parent of %d is %d", order, id, f.Parent(id))
+			s := spans[i]
+			s.Ref.TraceID[0] = orders
+			if i > 0 {
+				s.Parent.TraceID = s.Ref.TraceID
 			}
-			e, _ := f.Entry(id)
-			if v.Role(rowOf(t, v, id)) == view.RoleSpan {
-				_, hasParent := e.Attribute(format.AttrParentSpanID)
-				_, hasTrace := e.Attribute(format.AttrTraceID)
-				if top := f.Parent(id) == 0; hasParent || hasTrace != top {
-					t.Errorf("order %v: span %s below %d has parent_span_id %t, trace_id %t", order, e.Metadata.Name, f.Parent(id), hasParent, hasTrace)
-				}
-			}
+			must(t, tracetest.WriteSpan(rec, s))
 		}
-		expect.Equal(t, tracetest.ViewOutline(t, f), "root(a(b(c(link event)) d(e)) entrace.end)", "order %v", order)
 	})
+	tracetest.Close(t, rec)
+	f := tracetest.Open(t, rec.Path())
+	v := tracetest.View(t, f)
+	for id := range uint32(f.Len()) {
+		if id > 0 && f.Parent(id) >= id {
+			t.Errorf("the parent of %d is %d", id, f.Parent(id))
+		}
+		e, _ := f.Entry(id)
+		if v.Role(rowOf(t, v, id)) == view.RoleSpan {
+			_, hasParent := e.Attribute(format.AttrParentSpanID)
+			_, hasTrace := e.Attribute(format.AttrTraceID)
+			if top := f.Parent(id) == 0; hasParent || hasTrace != top {
+				t.Errorf("span %s below %d has parent_span_id %t, trace_id %t", e.Metadata.Name, f.Parent(id), hasParent, hasTrace)
+			}
+		}
+	}
+	expect.Equal(t, tracetest.ViewOutline(t, f), "root("+strings.Repeat("a(b(c(link event)) d(e)) ", int(orders))+"entrace.end)", "the trees")
 }
 
 // permute calls fn with every permutation of the numbers below n.
