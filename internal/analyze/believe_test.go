@@ -35,9 +35,7 @@ func shifts(x float64) []float64 { return []float64{10 - 8*x, 1 + 6*x, 1 + 3*x, 
 
 // TestExplainHealthy: a recording without a fault has no cause, even if the load and the mix of requests change.
 func TestExplainHealthy(t *testing.T) {
-	if testing.Short() {
-		t.Skip("computes for a long time, and starts no goroutine")
-	}
+	long(t)
 	found, of := 0, 0
 	for name, o := range map[string]querytest.Store{
 		"steady":                  {Requests: 900},
@@ -54,7 +52,7 @@ func TestExplainHealthy(t *testing.T) {
 		if o.Slow == nil {
 			o.From = 1
 		}
-		for seed := range uint64(4) {
+		for seed := range seeds(1, 4) {
 			of++
 			if x := alone(t, o, 900+seed); x.Found {
 				found++
@@ -70,9 +68,7 @@ func TestExplainHealthy(t *testing.T) {
 // TestExplainSteady: a fault that lasts from the first request to the last request is in the verdict, without a
 // cause.
 func TestExplainSteady(t *testing.T) {
-	if testing.Short() {
-		t.Skip("computes for a long time, and starts no goroutine")
-	}
+	long(t)
 	quotes := func(float64) []float64 { return []float64{5, 0, 0, 1} }
 	for name, c := range map[string]struct {
 		store querytest.Store
@@ -90,7 +86,7 @@ func TestExplainSteady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.store.Requests = 600
-			for seed := range uint64(3) {
+			for seed := range seeds(1, 3) {
 				x := alone(t, c.store, 300+seed)
 				for _, part := range c.says {
 					expect.Has(t, x.Verdict, part, "seed %d: the verdict", seed)
@@ -102,9 +98,7 @@ func TestExplainSteady(t *testing.T) {
 
 // TestExplainChange: a fault that begins within a recording is the first cause.
 func TestExplainChange(t *testing.T) {
-	if testing.Short() {
-		t.Skip("computes for a long time, and starts no goroutine")
-	}
+	long(t)
 	for name, c := range map[string]struct {
 		store   querytest.Store
 		service string
@@ -120,7 +114,7 @@ func TestExplainChange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.store.Requests = 900
-			for seed, from := range []float64{.4, .5, .6} {
+			for seed, from := range []float64{.4, .5, .6}[:seeds(1, 3)] {
 				c.store.From = from
 				x := alone(t, c.store, 500+uint64(seed))
 				if !x.Found || x.Causes[0].Service != c.service || !strings.Contains(x.Verdict, c.says) {
@@ -152,10 +146,8 @@ func TestPeriodOf(t *testing.T) {
 
 // TestExplainBusy: if a busy machine slows all operations, no operation is the cause, and the verdict says so.
 func TestExplainBusy(t *testing.T) {
-	if testing.Short() {
-		t.Skip("computes for a long time, and starts no goroutine")
-	}
-	for seed := range uint64(5) {
+	long(t)
+	for seed := range seeds(2, 5) {
 		x := alone(t, querytest.Store{Requests: 900, From: .6, Stalls: .4}, 80+seed)
 		if x.Found || !strings.HasPrefix(x.Verdict, "nearly everything is slower from ") {
 			t.Errorf("seed %d: %s %+v", seed, x.Verdict, x.Causes)
@@ -167,9 +159,7 @@ func TestExplainBusy(t *testing.T) {
 // the cause. This also holds if only one operation has no slow call before, because it has no calls just before the
 // given time.
 func TestExplainSharedSlows(t *testing.T) {
-	if testing.Short() {
-		t.Skip("computes for a long time, and starts no goroutine")
-	}
+	long(t)
 	slow := map[string]float64{"sql.query": 30, "audit": 30, "reserve": 30}
 	pauses := func(x float64) []float64 {
 		if x > .55 && x < .68 {
@@ -177,7 +167,7 @@ func TestExplainSharedSlows(t *testing.T) {
 		}
 		return []float64{1, 1, 1, 0}
 	}
-	for seed := range uint64(5) {
+	for seed := range seeds(2, 5) {
 		run := store(t, querytest.Store{Requests: 900, From: .6, Slow: slow, Mix: pauses}, 110+seed)
 		late := analyze.Time(1_700_000_000_000_000_000 + 6200*int64(time.Millisecond))
 		for _, since := range []analyze.Time{analyze.NoTime, late} {
@@ -193,7 +183,7 @@ func TestExplainSharedSlows(t *testing.T) {
 // TestExplainFewCalls: fewer than ten calls on one side of a change that was searched for are too few.
 func TestExplainFewCalls(t *testing.T) {
 	quotes := func(float64) []float64 { return []float64{1, 1, 1, .055} }
-	for seed := range uint64(5) {
+	for seed := range seeds(2, 5) {
 		x := alone(t, querytest.Store{Requests: 900, From: .5, Slow: map[string]float64{"quote": 30}, Mix: quotes}, 140+seed)
 		if x.Found {
 			t.Errorf("seed %d: %s: %s", seed, x.Verdict, x.Causes[0].Evidence[0].Text)
@@ -204,7 +194,7 @@ func TestExplainFewCalls(t *testing.T) {
 // TestExplainStalls: requests that wait while nothing happens are in the verdict, with the place where they wait.
 func TestExplainStalls(t *testing.T) {
 	quotes := func(float64) []float64 { return []float64{0, 0, 0, 1} }
-	for seed := range uint64(5) {
+	for seed := range seeds(2, 5) {
 		x := alone(t, querytest.Store{Requests: 900, Frozen: 2 * time.Second, Mix: quotes, Slow: map[string]float64{"quote": 4}}, 120+seed)
 		if x.Found || !strings.HasPrefix(x.Verdict, "no change in this file; nothing happened for 2") || !strings.Contains(x.Verdict, " in quote of shop") {
 			t.Errorf("seed %d: %s", seed, x.Verdict)
@@ -215,7 +205,7 @@ func TestExplainStalls(t *testing.T) {
 // TestExplainFellowVictims: if requests wait for the same thing, none of them is reported as slow because of the
 // others.
 func TestExplainFellowVictims(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range seeds(2, 5) {
 		x := alone(t, querytest.Store{Requests: 900, From: 1, Frozen: 2 * time.Second, Arrive: true}, 130+seed)
 		if strings.Contains(x.Verdict, "while ") {
 			t.Errorf("seed %d: %s", seed, x.Verdict)
@@ -225,7 +215,7 @@ func TestExplainFellowVictims(t *testing.T) {
 
 // TestExplainFailuresAtOneTime: failures of a short time are in the verdict, with their time, however few they are.
 func TestExplainFailuresAtOneTime(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range seeds(2, 5) {
 		x := alone(t, querytest.Store{Requests: 900, From: .5, Until: .53, Fails: map[string]float64{"POST /pay": 1}}, 90+seed)
 		if x.Found || !strings.Contains(x.Verdict, "requests POST /buy fail: pay POST /pay: ") || !strings.Contains(x.Verdict, ", nearly all within ") {
 			t.Errorf("seed %d: %s", seed, x.Verdict)
@@ -249,7 +239,7 @@ func TestExplainSeeding(t *testing.T) {
 // TestExplainAnotherWay: calls that leave out a step because they take another path are slow, but the missing step is
 // not the reason.
 func TestExplainAnotherWay(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range seeds(2, 5) {
 		x := alone(t, querytest.Store{Requests: 900, From: .4, Gone: true, Instead: "connect", Tenant: "t3", Tenants: 9}, 95+seed)
 		for _, c := range x.Causes {
 			for _, e := range c.Evidence {
@@ -264,14 +254,12 @@ func TestExplainAnotherWay(t *testing.T) {
 // TestExplainNewFailures: if all requests of a name fail and the baseline has no request of this name, they are the
 // verdict. This also holds if they begin within one recording, or are there from the start.
 func TestExplainNewFailures(t *testing.T) {
-	if testing.Short() {
-		t.Skip("computes for a long time, and starts no goroutine")
-	}
+	long(t)
 	with := func(w float64) func(x float64) []float64 {
 		return func(float64) []float64 { return []float64{1, 1, 1, w} }
 	}
 	fails := map[string]float64{"quote": 1}
-	for seed := range uint64(10) {
+	for seed := range seeds(2, 10) {
 		before := store(t, querytest.Store{Requests: 300, From: 1}, 40+seed)
 		now := store(t, querytest.Store{Requests: 550, Mix: with(2), Fails: fails}, 70+seed)
 		x, err := analyze.Explain(t.Context(), &analyze.Question{Before: []query.Run{before}, Now: []query.Run{now}, Since: analyze.NoTime})
@@ -299,10 +287,8 @@ func TestExplainNewFailures(t *testing.T) {
 // TestExplainOldBaseline: a baseline of another time of day has other caches and steps. The answer says so, and the
 // difference is not a cause.
 func TestExplainOldBaseline(t *testing.T) {
-	if testing.Short() {
-		t.Skip("computes for a long time, and starts no goroutine")
-	}
-	for seed := range uint64(8) {
+	long(t)
+	for seed := range seeds(2, 8) {
 		before := store(t, querytest.Store{Requests: 500, From: 1}, 20+seed)
 		now := store(t, querytest.Store{Requests: 500, Gone: true, Mix: shifts, Start: 7 * time.Hour}, 60+seed)
 		x, err := analyze.Explain(t.Context(), &analyze.Question{Before: []query.Run{before}, Now: []query.Run{now}, Since: analyze.NoTime})

@@ -55,7 +55,7 @@ func slowPath(v *view.View, r view.Row, depth int, from, to int64) (steps []aSte
 // TestCritical compares the critical paths in random forests with slowPath. It also checks the
 // invariants of every path.
 func TestCritical(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range seeds(100, 300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		all := []*format.TraceEntry{format.Root(), span(0, "1", "top", 100, 100)}
 		type place struct{ from, took int64 }
@@ -131,10 +131,8 @@ func TestCriticalBeside(t *testing.T) {
 // TestCriticalLarge checks that a span with very many children, and a very deep chain of spans, do
 // not take quadratic time.
 func TestCriticalLarge(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a long computation")
-	}
-	const n = 200_000
+	long(t)
+	const n = 50_000
 	for what, up := range map[string]func(i int) uint32{"wide": func(int) uint32 { return 1 }, "deep": func(i int) uint32 { return uint32(i) }} {
 		all := []*format.TraceEntry{format.Root(), span(0, "1", "top", 1, 4*n)}
 		for i := 1; i < n; i++ {

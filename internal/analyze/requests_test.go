@@ -37,9 +37,7 @@ func count(t *testing.T, v *view.View, text string) int {
 
 // TestHeat: the cells of a box count as many requests as the query of the box selects.
 func TestHeat(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a long computation")
-	}
+	long(t)
 	r := rand.New(rand.NewPCG(1, 2)) // #nosec G404 -- the same every time
 	for seed, v := range []*view.View{
 		(&querytest.Mall{Requests: 300, Slow: map[string]float64{"UPDATE stock": 9}, From: 250, Fails: .2}).Record(t, 1).View(),
@@ -57,7 +55,7 @@ func TestHeat(t *testing.T) {
 			at += h.Cells[i]
 			counts[at] = [2]int{h.Cells[i+1], h.Cells[i+2]}
 		}
-		for range 100 {
+		for range seeds(30, 100) {
 			x, y := r.IntN(columns), r.IntN(rows)
 			x2, y2 := x+1+r.IntN(columns-x), y+1+r.IntN(rows-y)
 			want := [2]int{}

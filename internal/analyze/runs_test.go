@@ -66,9 +66,7 @@ func (m machine) compare(t *testing.T, factor float64, often int) *analyze.Diff 
 // TestRunsWithoutChangeAreAlike compares a program with itself a hundred times. At most five
 // comparisons may find a path that takes longer, fails more often or occurs more often.
 func TestRunsWithoutChangeAreAlike(t *testing.T) {
-	if testing.Short() {
-		t.Skip("computes for a long time, and starts no goroutine")
-	}
+	long(t)
 	found := 0
 	for seed := range uint64(100) {
 		d := machine{rand.New(rand.NewPCG(seed, 3))}.compare(t, 1, 2)
@@ -83,12 +81,11 @@ func TestRunsWithoutChangeAreAlike(t *testing.T) {
 	if found > 5 {
 		t.Errorf("%d of 100 comparisons of a program with itself find a change", found)
 	}
-	t.Logf("%d of 100", found)
 }
 
 // TestRunsFindSlowPath checks that if one of many paths takes 30 % longer, only that path is found.
 func TestRunsFindSlowPath(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range seeds(5, 20) {
 		d := machine{rand.New(rand.NewPCG(seed, 4))}.compare(t, 1.3, 2)
 		if d.Runs != [2]int{5, 5} || d.LeastP > d.Level {
 			t.Fatalf("%v runs, least P %v", d.Runs, d.LeastP)
