@@ -12,7 +12,7 @@ import (
 // TestHostileQueries checks that queries that try to exhaust the stack, the memory or the time end
 // with an error or a result.
 func TestHostileQueries(t *testing.T) {
-	const n = 10_000
+	const n = 3000
 	v := viewOf(t, querytest.Entries())
 	for what, text := range map[string]string{
 		"parentheses":           strings.Repeat("(", n) + "name = 1" + strings.Repeat(")", n),

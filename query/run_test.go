@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
@@ -333,11 +334,7 @@ func (p *plain) selection(r *rand.Rand, depth int) selection {
 
 // TestRunAsBruteForce compares the results of random queries with the results of a simple model.
 func TestRunAsBruteForce(t *testing.T) {
-	n := 60
-	if testing.Short() {
-		n = 10
-	}
-	for seed := range n {
+	for seed := range hosttest.InCI(15, 60) {
 		r := rand.New(rand.NewPCG(uint64(seed), 3))
 		v := viewOf(t, shop(r, 150))
 		p := plainOf(t, v)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
@@ -127,7 +128,8 @@ func TestContrastThreshold(t *testing.T) {
 // difference of one of 200 users or 30 hosts not attributed to chance. If six of the ten rows have the same user, this
 // difference is never attributed to chance.
 func TestContrastOfChance(t *testing.T) {
-	const rows, few, trials = 1000, 10, 100
+	const rows, few = 1000, 10
+	trials := hosttest.InCI(30, 100)
 	r := rand.New(rand.NewPCG(1, 2))
 	wrong, found := 0, 0
 	for range trials {

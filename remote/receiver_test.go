@@ -183,12 +183,13 @@ func preface(token string) []byte {
 // it must remain.
 func TestS10Stall(t *testing.T) {
 	whole := stream(format.Root(), named(0, "a"))
-	for _, more := range []int{1, 7, 8, 10} {
-		r := receive(t, remote.Receiver{FrameTimeout: 500 * time.Millisecond}, "127.0.0.1:0")
-		c := r.dial()
-		_, err := c.Write(append(slices.Clip(whole), frame(nil, named(0, "b"))[:more]...))
+	r := receive(t, remote.Receiver{FrameTimeout: 500 * time.Millisecond}, "127.0.0.1:0")
+	parts := []int{1, 7, 8, 10}
+	for _, more := range parts {
+		_, err := r.dial().Write(append(slices.Clip(whole), frame(nil, named(0, "b"))[:more]...))
 		must(t, err)
-		got := r.await(1)[0]
+	}
+	for _, got := range r.await(len(parts)) {
 		if !errors.Is(got.Err, os.ErrDeadlineExceeded) || !errors.Is(got.Err, format.ErrTruncated) {
 			t.Errorf("the error is %v, want a timeout within an entry", got.Err)
 		}
@@ -198,11 +199,11 @@ func TestS10Stall(t *testing.T) {
 
 // TestS10Idle checks that a sender may wait between two entries, but not longer than IdleTimeout.
 func TestS10Idle(t *testing.T) {
-	r := receive(t, remote.Receiver{FrameTimeout: 500 * time.Millisecond, IdleTimeout: 1500 * time.Millisecond}, "127.0.0.1:0")
+	r := receive(t, remote.Receiver{FrameTimeout: 300 * time.Millisecond, IdleTimeout: 900 * time.Millisecond}, "127.0.0.1:0")
 	c := r.dial()
 	_, err := c.Write(stream(format.Root()))
 	must(t, err)
-	time.Sleep(700 * time.Millisecond)
+	time.Sleep(450 * time.Millisecond)
 	_, err = c.Write(frame(nil, named(0, "a")))
 	must(t, err)
 	got := r.await(1)[0]

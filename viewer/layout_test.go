@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/viewer"
 )
@@ -37,7 +38,7 @@ func TestDeepTraceOpensToItsLastRow(t *testing.T) {
 // TestToggledRowsAreThoseOfANewLayout opens and closes rows of random traces, also in a window and with a query. Each
 // answer must be equal to the answer of a handler without an earlier layout.
 func TestToggledRowsAreThoseOfANewLayout(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range uint64(hosttest.InCI(3, 10)) {
 		v := viewOf(t, format.ET, randomTrace(seed, 200))
 		r := rand.New(rand.NewPCG(seed, 2))
 		for _, form := range []string{"depth=0", "depth=2", "depth=9", "depth=1&window=1400000000,1500000000", "depth=9&only=slow", "depth=1&least=50000000", "depth=3&root=4"} {

@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -244,7 +245,7 @@ func TestWhy(t *testing.T) {
 	looked, compared := 0, 0
 	for r := range v.Rows() {
 		took, ended := v.Duration(r)
-		if v.Role(r) != view.RoleSpan || !ended || r%7 != 0 {
+		if v.Role(r) != view.RoleSpan || !ended || int(r)%hosttest.InCI(14, 7) != 0 {
 			continue
 		}
 		looked++
@@ -574,7 +575,7 @@ func TestBesideByChance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long computation")
 	}
-	const trials = 40
+	trials := hosttest.InCI(16, 40)
 	r := rand.New(rand.NewPCG(1, 2))
 	for slow := 1; slow <= 6; slow++ {
 		wrong := 0

@@ -167,7 +167,7 @@ func random(r *rand.Rand, n int, span, length int64) []interval {
 }
 
 func TestAssignRandom(t *testing.T) {
-	for seed := range uint64(500) {
+	for seed := range uint64(hosttest.InCI(100, 500)) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		in := random(r, 1+r.IntN(60), 1+r.Int64N(100), 1+r.Int64N(40))
 		lanes, order := lanesOf(t, in)
@@ -181,7 +181,7 @@ func TestAssignRandom(t *testing.T) {
 // TestAssignFewest checks that intervals without parents need only as many lanes as intervals are open at the same
 // time.
 func TestAssignFewest(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(hosttest.InCI(60, 300)) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		in := random(r, 200, 1000, 1+r.Int64N(60))
 		for i := range in {
