@@ -5,11 +5,13 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -414,79 +416,64 @@ func partial(n uint64, message string) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), b)
 }
 
-// inJSON returns an answer of success with a body in JSON.
-func inJSON(body string) *http.Response {
-	return answer(http.StatusOK, []byte(body), "Content-Type", "application/json")
+// responses returns the answers of a line in testdata/answers.txt: responses and errors.
+func responses(line string) (list []any) {
+	for _, c := range tracetest.Commands(line, nil) {
+		code, err := strconv.Atoi(c.Word(0))
+		if err != nil {
+			list = append(list, errors.New("connection refused"))
+			continue
+		}
+		var body []byte
+		var header []string
+		for _, a := range c.Attributes {
+			text := fmt.Sprint(a.Value)
+			switch a.Key {
+			case "status":
+				body = status(text)
+			case "refuses":
+				n, _ := a.Value.(int64)
+				body = partial(uint64(n), c.Word(1))
+			case "body":
+				body = []byte(text)
+			default:
+				header = append(header, a.Key, text)
+			}
+		}
+		list = append(list, answer(code, body, header...))
+	}
+	return list
 }
 
-// notOTLP returns the beginning of the message about an answer of a type that is not one of OTLP.
-func notOTLP(kind string) string {
-	return fmt.Sprintf("200 OK, but the answer is not one of OTLP (content type %q):", kind)
-}
+var update = flag.Bool("update", false, "write the results in testdata again")
 
 // TestAnswers checks that a replay reacts to the answers of an endpoint as OTLP requires.
 func TestAnswers(t *testing.T) {
-	broken := errors.New("connection refused")
-	tests := []struct {
-		name    string
-		answers []any // *http.Response or error each; afterwards requests are accepted
-		taken   int64
-		refused int64
-		says    string
-		err     error
-		waited  time.Duration // least time between the first and the last request
-		tries   int
-	}{
-		{"taken", nil, 3, 0, "", nil, 0, 1},
-		{"busy", []any{answer(503, nil), answer(502, nil), answer(504, nil)}, 3, 0, "", nil, time.Second, 4},
-		{"asks for time", []any{answer(429, nil, "Retry-After", "17")}, 3, 0, "", nil, 17 * time.Second, 2},
-		{"asks for a date", []any{answer(503, nil, "Retry-After", "Sat, 01 Jan 2000 00:00:30 GMT")}, 3, 0, "", nil, 29 * time.Second, 2},
-		{"asks for too much", []any{answer(503, status("full"), "Retry-After", "3600")}, 0, 3, "503 Service Unavailable: full", nil, 0, 1},
-		{"refuses", []any{answer(400, status("no such tenant"))}, 0, 3, "400 Bad Request: no such tenant", nil, 0, 1},
-		{"refuses in text", []any{answer(401, []byte("who?"), "Content-Type", "text/plain")}, 0, 3, "401 Unauthorized: who?", nil, 0, 1},
-		{"redirects", []any{answer(302, nil, "Location", "http://elsewhere")}, 0, 3, "302 Found:", nil, 0, 1},
-		{"refuses some", []any{answer(200, partial(2, "too old"))}, 1, 2, "too old", nil, 0, 1},
-		{"refuses more than there is", []any{answer(200, partial(1<<63, "?"))}, 3, 0, "?", nil, 0, 1},
-		{"warns", []any{answer(200, partial(0, "slow down"))}, 3, 0, "slow down", nil, 0, 1},
-		{"answers nonsense", []any{answer(200, []byte{0xff, 0xff})}, 0, 3, notOTLP("application/x-protobuf"), nil, 0, 1},
-		{"answers without a type", []any{answer(200, nil, "Content-Type", "")}, 3, 0, "", nil, 0, 1},
-		{"answers with a page", []any{answer(200, []byte("<title>Login</title>"), "Content-Type", "text/html; charset=utf-8")}, 0, 3, notOTLP("text/html") + " <title>Login</title>", nil, 0, 1},
-		{"answers with an empty page", []any{answer(200, nil, "Content-Type", "text/html")}, 0, 3, notOTLP("text/html"), nil, 0, 1},
-		{"answers with a page after a pause", []any{answer(503, nil), answer(200, []byte("<p>"), "Content-Type", "text/html")}, 0, 3, notOTLP("text/html"), nil, 0, 2},
-		{"takes all, in JSON", []any{inJSON(`{"partialSuccess": {}}`)}, 3, 0, "", nil, 0, 1},
-		{"refuses some, in JSON", []any{inJSON(`{"partialSuccess": {"rejectedSpans": "2", "errorMessage": "too old"}}`)}, 1, 2, "too old", nil, 0, 1},
-		{"refuses some, with a number", []any{inJSON(`{"partialSuccess": {"rejectedSpans": 1}}`)}, 2, 1, "", nil, 0, 1},
-		{"an error of a proxy, in JSON", []any{inJSON(`{"error": "sign in"}`)}, 0, 3, notOTLP("application/json"), nil, 0, 1},
-		{"is not there", []any{broken}, 0, 0, "", replay.ErrUnreachable, 0, 1},
-		{"goes and comes back", []any{answer(503, nil), broken, broken}, 3, 0, "", nil, time.Second, 4},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			v := viewOf(t, spansOf(3, 0), nil)
-			synctest.Test(t, func(t *testing.T) {
-				e := endpoint{answer: func(n int, _ *http.Request) (*http.Response, error) {
-					if n >= len(test.answers) {
-						return nil, nil
-					}
-					if err, ok := test.answers[n].(error); ok {
-						return nil, err
-					}
-					return test.answers[n].(*http.Response), nil
-				}}
-				r, err := replay.Run(t.Context(), v, &replay.Options{Target: target(t, &e)})
-				expect.Is(t, err, test.err, "the error")
-				if r.Spans != test.taken || r.Refused() != test.refused || e.n != test.tries {
-					t.Errorf("the result is %+v after %d tries", r, e.n)
+	v := viewOf(t, spansOf(3, 0), nil)
+	tracetest.Golden(t, "testdata/answers.txt", *update, func(line string) (said string) {
+		synctest.Test(t, func(t *testing.T) {
+			answers := responses(line)
+			e := endpoint{answer: func(n int, _ *http.Request) (*http.Response, error) {
+				if n >= len(answers) {
+					return nil, nil
 				}
-				if says := strings.Join(r.Messages, "\n"); !strings.HasPrefix(says, test.says) || test.says == "" && says != "" {
-					t.Errorf("it says %q, want %q", says, test.says)
-				}
-				if waited := e.at[len(e.at)-1]; waited < test.waited {
-					t.Errorf("it waited %v, want %v", waited, test.waited)
-				}
-			})
+				r, _ := answers[n].(*http.Response)
+				err, _ := answers[n].(error)
+				return r, err
+			}}
+			r, err := replay.Run(t.Context(), v, &replay.Options{Target: target(t, &e)})
+			waited := e.at[len(e.at)-1]
+			if !strings.Contains(line, "Retry-After") {
+				waited = min(waited, time.Duration(e.n-1)*time.Second/2) // what is more is random
+			}
+			said = fmt.Sprintf("%d taken, %d refused, in %v by %d requests\n%s", r.Spans, r.Refused(), waited, e.n, strings.Join(r.Messages, "\n"))
+			if err != nil {
+				said += err.Error()
+			}
+			said = strings.ToValidUTF8(said, "?")
 		})
-	}
+		return said
+	})
 }
 
 // TestEndpointThatStaysAway checks that the replay ends after a minute without an answer, and reports the sent

@@ -1,16 +1,18 @@
 package timeline_test
 
 import (
+	"flag"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/read/timeline"
-	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
@@ -67,40 +69,23 @@ func lanesOf(t testing.TB, in []interval) (lanes, order []int32) {
 	return lanesIn(t, intervalsOf(t, in), len(in))
 }
 
+// TestAssign compares the lanes of the intervals in testdata/lanes.txt.
 func TestAssign(t *testing.T) {
-	type in = interval
-	for _, c := range []struct {
-		name string
-		in   []in
-		want []int32
-	}{
-		{"nothing", nil, []int32{}},
-		{"one behind the other", []in{{0, 5, -1, 0}, {5, 9, -1, 0}}, []int32{0, 0}},
-		{"strangers within each other", []in{{0, 9, -1, 0}, {2, 5, -1, 0}}, []int32{0, 1}},
-		{"a child", []in{{0, 9, -1, 0}, {2, 5, 0, 0}}, []int32{0, 0}},
-		{"a child before its parent in the input", []in{{2, 5, 1, 0}, {0, 9, -1, 0}}, []int32{0, 0}},
-		{"children that overlap", []in{{0, 9, -1, 0}, {2, 5, 0, 0}, {4, 6, 0, 0}, {5, 8, 0, 0}}, []int32{0, 0, 1, 0}},
-		{"grandchildren", []in{{0, 9, -1, 0}, {1, 8, 0, 0}, {2, 7, 1, 0}, {7, 8, 1, 0}}, []int32{0, 0, 0, 0}},
-		{"a child that is longer", []in{{0, 5, -1, 0}, {2, 8, 0, 0}}, []int32{0, 1}},
-		{"a child that begins earlier", []in{{3, 9, -1, 0}, {2, 5, 0, 0}}, []int32{1, 0}},
-		{"a child that begins when its parent ends", []in{{0, 5, -1, 0}, {5, 8, 0, 0}}, []int32{0, 0}},
-		{"a child of no length when its parent ends", []in{{0, 5, -1, 0}, {5, 5, 0, 0}}, []int32{0, 0}},
-		{"equal, child and parent", []in{{0, 5, 1, 0}, {0, 5, -1, 0}}, []int32{0, 0}},
-		{"equal strangers", []in{{0, 5, -1, 0}, {0, 5, -1, 0}}, []int32{0, 1}},
-		{"of no length at one time", []in{{5, 5, -1, 0}, {5, 5, -1, 0}}, []int32{0, 0}},
-		{"of no length behind another", []in{{0, 5, -1, 0}, {5, 5, -1, 0}, {5, 7, -1, 0}}, []int32{0, 1, 0}},
-		{"the lane of one that took no time is free again", []in{{0, 5, -1, 0}, {5, 5, -1, 0}, {6, 7, -1, 0}, {6, 7, -1, 0}}, []int32{0, 0, 0, 1}},
-		{"a shorter one on a lane that was used", []in{{0, 9, -1, 0}, {10, 11, -1, 0}, {11, 13, -1, 0}, {12, 13, -1, 0}}, []int32{0, 0, 0, 1}},
-		{"groups", []in{{0, 9, -1, 3}, {0, 9, -1, 7}, {2, 5, 0, 7}}, []int32{0, 0, 1}},
-		{"a long time", []in{{-1 << 61, 1 << 61, -1, 0}, {-1 << 61, -1 << 61, 0, 0}, {1 << 61, 1 << 61, 0, 0}}, []int32{0, 0, 0}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got, order := lanesOf(t, c.in)
-			expect.Slice(t, got, c.want, "the lanes")
-			check(t, c.in, got, order)
-		})
-	}
+	lanesOf(t, nil) // of nothing
+	tracetest.Golden(t, "testdata/lanes.txt", *update, func(input string) string {
+		var in []interval
+		for text := range strings.SplitSeq(input, " | ") {
+			x := interval{Parent: -1}
+			_, _ = fmt.Sscanf(text, "%d %d in %d group %d", &x.Start, &x.End, &x.Parent, &x.Group) // an interval may have no parent
+			in = append(in, x)
+		}
+		lanes, order := lanesOf(t, in)
+		check(t, in, lanes, order)
+		return strings.Trim(fmt.Sprint(lanes), "[]")
+	})
 }
+
+var update = flag.Bool("update", false, "write the expected lanes in testdata again")
 
 // check checks the invariants of every layout.
 func check(t *testing.T, in []interval, lanes, order []int32) {
