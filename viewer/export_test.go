@@ -10,3 +10,6 @@ func Longest(steps []analyze.Step, n int) func(x *analyze.Step) bool {
 	is := largest(steps, n, durationOf)
 	return func(x *analyze.Step) bool { return is(x.Duration) }
 }
+
+// Update says whether the test flag -update is set.
+var Update = update

@@ -16,7 +16,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-var update = flag.Bool("update", false, "write web/src/answers.ts anew")
+var update = flag.Bool("update", false, "write web/src/answers.ts and testdata anew")
 
 // answers are the types of the answers, by their names in TypeScript. In the types before Line, a row is a number.
 var answers = []struct {
