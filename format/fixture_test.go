@@ -67,9 +67,7 @@ func parseJSON(t testing.TB, b []byte) any {
 func sameEntry(t testing.TB, id int64, e *format.TraceEntry, want []byte) {
 	t.Helper()
 	got := entryjson.Append(nil, id, e)
-	if !reflect.DeepEqual(parseJSON(t, got), parseJSON(t, want)) {
-		t.Errorf("entry %d:\n got %s\nwant %s", id, got, want)
-	}
+	expect.DeepEqual(t, parseJSON(t, got), parseJSON(t, want), "entry %d", id)
 }
 
 func TestReaderFixtures(t *testing.T) {
@@ -89,12 +87,8 @@ func TestReaderFixtures(t *testing.T) {
 					must(t, err)
 					sameEntry(t, r.ID(), e, want[n])
 				}
-				if n != len(want) {
-					t.Errorf("read %d entries, want %d", n, len(want))
-				}
-				if r.Offset() != int64(len(data)) {
-					t.Errorf("Offset is %d at the end, want %d", r.Offset(), len(data))
-				}
+				expect.Equal(t, n, len(want), "entries read")
+				expect.Equal(t, r.Offset(), int64(len(data)), "the offset at the end")
 			}
 		})
 	}

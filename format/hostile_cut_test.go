@@ -288,9 +288,7 @@ func checkAnyFile(t testing.TB, name string, b []byte) {
 			if err != nil || string(raw) != raws[i] {
 				t.Errorf("entry %d of File differs from that of Reader, %v", i, err)
 			}
-			if f.Parent(uint32(i)) != parents[i] {
-				t.Errorf("parent of %d is %d, Reader says %d", i, f.Parent(uint32(i)), parents[i])
-			}
+			expect.Equal(t, f.Parent(uint32(i)), parents[i], "parent of %d", i)
 			expect.Is(t, expect.Err(f.Entry(uint32(i))), nil, "entry %d", i)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func TestOpenNotRegular(t *testing.T) {
@@ -91,9 +93,7 @@ func TestOpenNotRegular(t *testing.T) {
 			t.Errorf("Recover to %q: no error", c.name)
 		}
 	}
-	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Recover of nothing left a file: %v", err)
-	}
+	expect.Is(t, expect.Err(os.Stat(out)), fs.ErrNotExist, "what Recover of nothing leaves")
 	if left, err := filepath.Glob(path(".*.tmp-*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %q, %v", left, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func zeroTails() []int {
@@ -129,9 +130,7 @@ func TestFollowLongZeros(t *testing.T) {
 				if limit := uint64(8*len(tr.b) + 1<<20); got > limit {
 					t.Errorf("Follow allocates %d bytes for a file of %d, want at most %d", got, len(tr.b), limit)
 				}
-				if ids != want {
-					t.Errorf("Follow gives %d entries in two seconds, want %d", ids, want)
-				}
+				expect.Equal(t, ids, want, "entries that Follow gives")
 			case <-time.After(7 * time.Second):
 				t.Fatal("Next does not return five seconds after its context is done")
 			}

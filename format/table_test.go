@@ -215,9 +215,7 @@ func TestChildrenAsInPool(t *testing.T) {
 			expect.Slice(t, f.Children(uint32(id)), want[id], "children of %d", id)
 		}
 		<-done
-		if got := f.Children(301); got != nil {
-			t.Errorf("children of what is not there: %v", got)
-		}
+		expect.Len(t, f.Children(301), 0, "children of what is not there")
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"reflect"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
@@ -104,9 +103,7 @@ func TestValueDecimal(t *testing.T) {
 		{format.I128Value(0, 1<<63), "9223372036854775808"},
 		{format.StringValue("x"), ""},
 	} {
-		if got := string(x.v.AppendDecimal(nil)); got != x.want {
-			t.Errorf("%v reads %s, want %s", x.v.Kind(), got, x.want)
-		}
+		expect.Equal(t, string(x.v.AppendDecimal(nil)), x.want, "%v", x.v.Kind())
 	}
 }
 
@@ -170,12 +167,8 @@ func TestValueForPeople(t *testing.T) {
 		{format.U128Value(1, 1), huge.String(), huge},
 		{format.I128Value(-1, math.MaxUint64), "-1", big.NewInt(-1)},
 	} {
-		if got := fmt.Sprint(tt.v); got != tt.want {
-			t.Errorf("%v prints %q, want %q", tt.v.Kind(), got, tt.want)
-		}
-		if got := tt.v.Any(); !reflect.DeepEqual(got, tt.any) {
-			t.Errorf("Any of %v is %v, want %v", tt.v.Kind(), got, tt.any)
-		}
+		expect.Equal(t, fmt.Sprint(tt.v), tt.want, "%v", tt.v.Kind())
+		expect.DeepEqual(t, tt.v.Any(), tt.any, "Any of %v", tt.v.Kind())
 	}
 }
 

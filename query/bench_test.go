@@ -74,9 +74,7 @@ func TestQuantiles(t *testing.T) {
 			slices.Sort(all)
 			for i, q := range []float64{0.5, 0.95, 0, 0.001, 0.99, 1} {
 				want := all[max(0, int(math.Ceil(q*float64(len(all))))-1)]
-				if got := query.Number(line[i]); got != want {
-					t.Errorf("%.10s: the quantile %g is %v, want %d", name, q, got, want)
-				}
+				expect.Equal(t, query.Number(line[i]), any(want), "%.10s: the quantile %g", name, q)
 			}
 		}
 	}

@@ -69,9 +69,7 @@ func TestSummaryAsBruteForce(t *testing.T) {
 			if want := []any{w.n, quantile(0.5), quantile(0.95), quantile(0.99), w.took[len(w.took)-1], w.self}; !slices.Equal(got, want) {
 				t.Errorf("seed %d: %s has %v, want %v", seed, line[1], got, want)
 			}
-			if got := begun[table.Where(line)]; !slices.Equal(got, w.begun[:]) {
-				t.Errorf("seed %d: %s has %d at the times, want %d", seed, line[1], got, w.begun)
-			}
+			expect.Slice(t, begun[table.Where(line)], w.begun[:], "seed %d: %s at the times", seed, line[1])
 		}
 	}
 }
@@ -104,9 +102,7 @@ func TestRateIsOfTheWholeTrace(t *testing.T) {
 		} else if line[1].String() != "rare" {
 			t.Errorf("%s has %d spans", line[1], n)
 		}
-		if got := query.Number(line[4]); got != want {
-			t.Errorf("%s: %d spans have the rate %v, want %v", line[1], n, got, want)
-		}
+		expect.Equal(t, query.Number(line[4]), want, "%s: the rate of %d spans", line[1], n)
 	}
 }
 

@@ -54,9 +54,7 @@ func TestWhereSelectsTheRowsOfALine(t *testing.T) {
 				sum += n
 			}
 			timed := resultOf(t, v, "{ ("+where+") && start != nil }").Rows.Len()
-			if int(sum) != timed {
-				t.Errorf("of %s %d rows are spread, want %d", where, sum, timed)
-			}
+			expect.Equal(t, int(sum), timed, "of %s rows are spread", where)
 		}
 	}
 }
@@ -222,9 +220,7 @@ func TestContrastOfRequestsThatAreAlike(t *testing.T) {
 		found = append(found, f.Field)
 	}
 	slices.Sort(found)
-	if got := fmt.Sprint(found); got != "[.of0 .of1 .of2 .of3 .of4]" {
-		t.Errorf("got %s", got)
-	}
+	expect.Equal(t, fmt.Sprint(found), "[.of0 .of1 .of2 .of3 .of4]", "found are")
 }
 
 // TestIsChance: if all rows of one set and no row of the other set have a value, this can be chance with two rows,

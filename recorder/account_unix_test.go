@@ -59,15 +59,11 @@ func TestAccountIsExact(t *testing.T) {
 				for _, name := range traces(t, filepath.Dir(rec.Path())) {
 					total += uint64(tracetest.Open(t, name).Len())
 				}
-				if total != st.Entries.Written {
-					t.Errorf("%d entries are in the files, %d were written", total, st.Entries.Written)
-				}
+				expect.Equal(t, total, st.Entries.Written, "entries in the files")
 				units := collect(t, filepath.Dir(rec.Path()))
 				for g := range c.goroutines {
 					for i := range rounds {
-						if n := len(units[unitName(0, g, i)]); n != 1 {
-							t.Errorf("unit %d of %d is there %d times", i, g, n)
-						}
+						expect.Equal(t, len(units[unitName(0, g, i)]), 1, "times that unit %d of %d is there", i, g)
 					}
 				}
 			})
@@ -118,9 +114,7 @@ func TestCloseRaces(t *testing.T) {
 					return nil
 				}))
 			}
-			if found != taken.Load() {
-				t.Errorf("%d entries are there, %d were taken", found, taken.Load())
-			}
+			expect.Equal(t, found, taken.Load(), "entries there")
 		})
 	}
 }

@@ -106,9 +106,7 @@ func TestBufferDamaged(t *testing.T) {
 					}
 					n += len(found)
 				}
-				if len(units) != n {
-					t.Errorf("%d units, %d of them known", len(units), n)
-				}
+				expect.Equal(t, len(units), n, "units")
 				most, least = max(most, n), min(least, n)
 			})
 			if most < crashedUnits-1 || least == 0 {

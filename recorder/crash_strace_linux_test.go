@@ -392,9 +392,7 @@ func wantOneWhole(t *testing.T, dir string) {
 		}))
 		must(t, f.Close())
 	}
-	if n != 1 {
-		t.Errorf("the entry is there %d times", n)
-	}
+	expect.Equal(t, n, 1, "times that the entry is there")
 }
 
 // TestKillDuringFinalize kills Finalize at each of its system calls. Then the IET is unchanged or the ET is
@@ -558,9 +556,7 @@ func TestFaultySyscalls(t *testing.T) {
 			units := collect(t, filepath.Dir(c.path))
 			c.check(t, units)
 			begun, returned := c.acked(t)
-			if want := begun[0] != returned[0]; want != x.lost {
-				t.Errorf("%d units were begun and %d recorded", begun[0], returned[0])
-			}
+			expect.Equal(t, begun[0] != returned[0], x.lost, "whether one of %d units was not recorded", begun[0])
 		})
 	}
 }

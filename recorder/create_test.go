@@ -100,9 +100,7 @@ func TestCreateDropsEmpty(t *testing.T) {
 			continue
 		}
 		tracetest.Close(t, rec)
-		if got := strings.Join(dirNames(t, dir), " "); got != "app.et" {
-			t.Errorf("%d bytes: the folder has %s, want app.et alone", n, got)
-		}
+		expect.Equal(t, strings.Join(dirNames(t, dir), " "), "app.et", "%d bytes: the folder has", n)
 	}
 }
 

@@ -49,9 +49,7 @@ func TestCreateNotRegular(t *testing.T) {
 	if err == nil {
 		_ = rec.Close(context.Background()) // Create may ignore the link
 	}
-	if got := string(readFile(t, target)); got != "precious" {
-		t.Errorf("what the link led to is %q now", got)
-	}
+	expect.Equal(t, string(readFile(t, target)), "precious", "what the link led to")
 }
 
 func TestNoPlaceForTheFile(t *testing.T) {

@@ -53,9 +53,7 @@ func TestFinalizeRefuses(t *testing.T) {
 	expect.Equal(t, strings.Join(dirNames(t, dir), " "), "a.iet link.et same.et there.et", "the folder has")
 	must(t, format.Finalize(t.Context(), iet, filepath.Join(dir, "there.et"), &format.FinalizeOptions{Replace: true, RemoveSource: true}))
 	expect.Equal(t, tracetest.Outline(t, tracetest.Open(t, filepath.Join(dir, "there.et"))), "root(whole)", "the ET has")
-	if _, err := os.Lstat(iet); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the source is still there: %v", err)
-	}
+	expect.Is(t, expect.Err(os.Lstat(iet)), fs.ErrNotExist, "the source")
 }
 
 func TestFinalizeCancelled(t *testing.T) {
@@ -65,9 +63,7 @@ func TestFinalizeCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err := format.Finalize(ctx, iet, filepath.Join(dir, "a.et"), &format.FinalizeOptions{Progress: func(int64, int64) { cancel() }})
 	expect.Is(t, err, context.Canceled, "Finalize")
-	if got := strings.Join(dirNames(t, dir), " "); got != "a.iet" {
-		t.Errorf("the folder has %s, want a.iet alone", got)
-	}
+	expect.Equal(t, strings.Join(dirNames(t, dir), " "), "a.iet", "the folder has")
 }
 
 // TestFinalizeEmptyTrace finalizes a file that has only the magic. The result is an empty trace.

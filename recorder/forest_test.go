@@ -84,9 +84,7 @@ func checkForest(t *testing.T, seed uint64, path string, spans []*tracetest.Span
 			t.Errorf("seed %d: span %s has trace id %x", seed, e.Metadata.Name, ref.TraceID)
 		}
 	}
-	if len(at) != len(spans) {
-		t.Fatalf("seed %d: %d spans came back of %d", seed, len(at), len(spans))
-	}
+	expect.MustEqual(t, len(at), len(spans), "seed %d: spans", seed)
 	for i, s := range spans {
 		id := at[fmt.Sprint(i)]
 		want := view.Row(0)

@@ -212,9 +212,7 @@ func TestSlotsAreGivenBack(t *testing.T) {
 	}
 	slotsMu.Lock()
 	defer slotsMu.Unlock()
-	if len(slots) != before {
-		t.Errorf("%d paths are remembered, %d before", len(slots), before)
-	}
+	expect.Equal(t, len(slots), before, "paths remembered")
 }
 
 // TestWaitingCallsAreServed makes calls while the writer writes the records of other calls. The next write

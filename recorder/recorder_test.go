@@ -106,9 +106,7 @@ func TestCloseFinishesAsET(t *testing.T) {
 	must(t, err)
 	stream := readFile(t, rec.StreamPath())
 	tracetest.Close(t, rec)
-	if _, err := os.Stat(rec.StreamPath()); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the IET is still there: %v", err)
-	}
+	expect.Is(t, expect.Err(os.Stat(rec.StreamPath())), os.ErrNotExist, "the IET")
 	f := tracetest.Open(t, rec.Path())
 	expect.Equal(t, tracetest.Outline(t, f), "root(a(b) entrace.end)", "the tree")
 	expect.Equal(t, f.Format(), format.ET, "the format")

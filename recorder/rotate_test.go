@@ -113,9 +113,7 @@ func TestRotate(t *testing.T) {
 			}
 			expect.Equal(t, begun, writers, "spans began")
 			for i := range int64(writers * each) {
-				if seen[i] != 1 {
-					t.Fatalf("record %d is there %d times", i, seen[i])
-				}
+				expect.MustEqual(t, seen[i], 1, "times that record %d is there", i)
 			}
 		})
 	}
@@ -147,9 +145,7 @@ func TestRotateContinues(t *testing.T) {
 		must(t, tracetest.EndSpan(rec, spanRef(1, 4), nil, named(format.NameSpanEnd)))
 		must(t, rec.Close(t.Context()))
 		names := rotated(t, dir)
-		if len(names) != 2 {
-			t.Fatalf("files are %v", dirNames(t, dir))
-		}
+		expect.MustLen(t, names, 2, "the files")
 		f := tracetest.Open(t, names[1])
 		got := tracetest.Outline(t, f)
 		got = strings.ReplaceAll(got, " event", "")
@@ -186,9 +182,7 @@ func TestKeepFiles(t *testing.T) {
 	if names := rotated(t, dir); len(names) != 4 {
 		t.Errorf("files are %v", dirNames(t, dir))
 	}
-	if n := len(dirNames(t, dir)); n != 7 {
-		t.Errorf("files are %v", dirNames(t, dir))
-	}
+	expect.Len(t, dirNames(t, dir), 7, "files")
 	f := tracetest.Open(t, filepath.Join(dir, "app.et"))
 	e, err := f.Entry(uint32(f.Len() - 2))
 	must(t, err)
@@ -422,16 +416,10 @@ func TestSpansThatNeverEnd(t *testing.T) {
 			}
 		}
 		for name, k := range whole {
-			if k != 1 {
-				t.Fatalf("%s is there %d times", name, k)
-			}
+			expect.MustEqual(t, k, 1, "times that %s is there", name)
 		}
 		return len(whole)
 	}
-	if n := ended(names...); n != leaked {
-		t.Errorf("%d of %d spans have ended in the folder", n, leaked)
-	}
-	if n := ended(names[1:]...); n != leaked {
-		t.Errorf("%d of %d spans have ended in all files but the first", n, leaked)
-	}
+	expect.Equal(t, ended(names...), leaked, "spans that have ended in the folder")
+	expect.Equal(t, ended(names[1:]...), leaked, "spans that have ended in all files but the first")
 }

@@ -69,9 +69,7 @@ func TestSaysWhatToChange(t *testing.T) {
 		s := sender(t, v.addr, remote.SenderOptions{Token: token, OnError: func(err error) { told <- err }})
 		rec := recorder.Stream(&recorder.Options{Tee: s})
 		must(t, rec.Log(format.SpanRef{}, named(0, "event")))
-		if err := <-told; !strings.Contains(err.Error(), "OTEL_EXPORTER_ENTRACE_TOKEN") {
-			t.Errorf("the sender with token %q is told %v", token, err)
-		}
+		expect.Says(t, <-told, "OTEL_EXPORTER_ENTRACE_TOKEN", "the sender with token %q is told", token)
 		_ = rec.Close(t.Context()) // which fails
 		v.end()
 	}

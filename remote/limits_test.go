@@ -121,9 +121,7 @@ func TestBufferedBytes(t *testing.T) {
 			defer c.Close()
 		}
 	}
-	if got := r.await(2)[1]; !errors.Is(got.Err, remote.ErrBusy) {
-		t.Errorf("there is no bound for all: %+v", got)
-	}
+	expect.Is(t, r.await(2)[1].Err, remote.ErrBusy, "above the bound for all")
 	_, err := first.Write(three[len(three)-1:])
 	must(t, err)
 	must(t, first.Close())
@@ -191,9 +189,7 @@ func TestInsecureSaysWhatToAdd(t *testing.T) {
 	_, err := r.Listen(":0")
 	expect.MustIs(t, err, remote.ErrInsecure, "Listen")
 	for _, what := range []string{"token", "client certificates", "--token-env", "--client-ca"} {
-		if !strings.Contains(err.Error(), what) {
-			t.Errorf("%q does not name %s", err, what)
-		}
+		expect.Says(t, err, what, "the error")
 	}
 }
 

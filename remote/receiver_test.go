@@ -405,9 +405,7 @@ func TestS12Socket(t *testing.T) {
 	must(t, err)
 	fi, err := os.Stat(path)
 	must(t, err)
-	if fi.Mode().Perm() != 0o600 {
-		t.Errorf("the socket has mode %v", fi.Mode())
-	}
+	expect.Equal(t, fi.Mode().Perm(), 0o600, "the mode of the socket")
 	if _, err := own.Listen("unix://" + path); err == nil {
 		t.Error("a second receiver listens there")
 	}

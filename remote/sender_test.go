@@ -77,16 +77,10 @@ func TestS13NobodyThere(t *testing.T) {
 		t.Errorf("Close took %v: %v", time.Since(began), err)
 	}
 	st = balanced(t, s)
-	if st.Dropped != st.Offered {
-		t.Errorf("the account is %+v", st)
-	}
-	if n := reports.Load(); n != 1 {
-		t.Errorf("%d errors were reported, want the first alone", n)
-	}
+	expect.Equal(t, st.Dropped, st.Offered, "records dropped")
+	expect.Equal(t, reports.Load(), 1, "errors reported; want the first alone")
 	f := tracetest.OpenFile(t, path)
-	if f.Len() != int(st.Offered)+1 {
-		t.Errorf("the file has %d entries, and %d were offered", f.Len(), st.Offered)
-	}
+	expect.Equal(t, f.Len(), int(st.Offered)+1, "entries in the file")
 }
 
 // TestS13Stall checks that a receiver that reads nothing does not delay recording, and delays Close only until the

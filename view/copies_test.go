@@ -198,9 +198,7 @@ func TestOtherProcessesHaveNoCopies(t *testing.T) {
 	} {
 		first, second := overlapping(c.pid, c.service)
 		v := viewOf(t, write(t, format.V1, format.ET, first.entries), write(t, format.V1, format.ET, second.entries))
-		if got := v.Copies(); got != c.copies {
-			t.Errorf("%s: %d rows are copies, want %d\n%s", c.name, got, c.copies, outline(v))
-		}
+		expect.Equal(t, v.Copies(), c.copies, "%s: copies", c.name)
 	}
 }
 

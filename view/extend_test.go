@@ -212,9 +212,7 @@ func TestExtendHalves(t *testing.T) {
 				folded++
 			}
 		}
-		if seen+folded != v.Len() {
-			t.Errorf("%d rows are in the tree, %d folded, of %d", seen, folded, v.Len())
-		}
+		expect.Equal(t, seen+folded, v.Len(), "rows in the tree and folded")
 	}
 	span, _ := v.Row(2, 1)
 	for file := range 2 {
@@ -299,9 +297,7 @@ func TestExtendPartOfAnEntry(t *testing.T) {
 	must(t, err)
 	next, err := v.Extend(t.Context())
 	must(t, err)
-	if next.Len() != 3 {
-		t.Errorf("zeros at the end are %d rows", next.Len()-3)
-	}
+	expect.Equal(t, next.Len(), 3, "rows before zeros")
 	_, err = g.out.Write([]byte{0, 0, 0, 0, 255, 255, 255})
 	must(t, err)
 	next, err = v.Extend(t.Context())

@@ -9,6 +9,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/read/columns"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -108,9 +109,7 @@ func TestColumnOfFilesThatGrowInTurns(t *testing.T) {
 		if code := c.Codes[r]; code > 0 {
 			got = c.Values[code-1]
 		}
-		if got.Text() != want.Text() {
-			t.Errorf("row %d has %q in the column, want %q", r, got.Text(), want.Text())
-		}
+		expect.Equal(t, got.Text(), want.Text(), "row %d in the column", r)
 	}
 }
 

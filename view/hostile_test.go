@@ -288,8 +288,6 @@ func TestPanicOfPass(t *testing.T) {
 			})
 			return nil
 		}()
-		if want := fmt.Sprint("block ", bad); got != want {
-			t.Fatalf("the caller got the panic %v, want %q", got, want)
-		}
+		expect.MustEqual(t, got, any(fmt.Sprint("block ", bad)), "the panic of the caller")
 	}
 }

@@ -495,9 +495,7 @@ func (m *model) compare(t *testing.T, v *view.View) {
 	err := v.Walk(0, func(r view.Row, depth int, last bool) error {
 		expect.Equal(t, depth, m.depth[int(r)], "row %d has depth", r)
 		siblings := v.Children(v.Parent(r))
-		if isLast := r == 0 || siblings[len(siblings)-1] == r; isLast != last {
-			t.Errorf("row %d: last child %t, want %t", r, last, isLast)
-		}
+		expect.Equal(t, r == 0 || siblings[len(siblings)-1] == r, last, "row %d: last child", r)
 		order = append(order, int(r))
 		return nil
 	})

@@ -309,9 +309,7 @@ func TestTableIsWhatRowsSay(t *testing.T) {
 				n, errs, took := tally(v, fmt.Sprint(l.Values[0]), fmt.Sprint(l.Values[1]), window)
 				q := func(x float64) string { return fmt.Sprint(took[int(math.Ceil(x*float64(len(took))))-1]) }
 				got, want := fmt.Sprintln(l.Values[2], l.Values[3], l.Values[5:9]), fmt.Sprintln(n, errs, []string{q(.5), q(.95), q(.99), q(1)})
-				if got != want {
-					t.Errorf("seed %d, %v, %v: it has %s, want %s", seed, window, l.Values[:2], got, want)
-				}
+				expect.Equal(t, got, want, "seed %d, %v, %v", seed, window, l.Values[:2])
 			}
 		}
 	}

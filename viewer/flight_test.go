@@ -55,9 +55,7 @@ func TestHitsErrorsAndTimesAreThoseOfTheTree(t *testing.T) {
 		for _, f := range r.flags {
 			hits += f >> 17 & 1
 		}
-		if got := jsonOf[found](t, h, "/api/find?q="+url.QueryEscape(q)).Count; got != hits {
-			t.Errorf("%s: %d hits are counted, the tree has %d", q, got, hits)
-		}
+		expect.Equal(t, jsonOf[found](t, h, "/api/find?q="+url.QueryEscape(q)).Count, hits, "%s: hits", q)
 		only := rowsOf(t, h, "depth=9&only="+url.QueryEscape(q)+"&q="+url.QueryEscape(q))
 		marked := 0
 		for _, f := range only.flags {
@@ -112,9 +110,7 @@ func TestTopOfFlightRecorderSaysWhyAndHowLongNothingHappened(t *testing.T) {
 			t.Errorf("the recorder's own entries are of the service %+v", l)
 		}
 	}
-	if top.Errors != 1 {
-		t.Errorf("there are %d errors, want the crash alone", top.Errors)
-	}
+	expect.Equal(t, top.Errors, 1, "errors; want the crash alone")
 }
 
 // TestNewestFileHasTheLastTime checks that meta reports the file with the last time as the newest, because the

@@ -7,6 +7,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/analyze"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/viewer"
 )
@@ -67,8 +68,6 @@ func TestLongestStepsAreKept(t *testing.T) {
 				got = append(got, i)
 			}
 		}
-		if fmt.Sprint(got) != c.want {
-			t.Errorf("of %v the %d longest are %v, want %s", c.took, c.n, got, c.want)
-		}
+		expect.Equal(t, fmt.Sprint(got), c.want, "of %v the %d longest", c.took, c.n)
 	}
 }

@@ -101,9 +101,7 @@ func TestFollowGoesOnWithOtherFiles(t *testing.T) {
 		for n == last {
 			n = next()
 		}
-		if anew := n.Generation > last.Generation; anew != step.anew {
-			t.Errorf("after %s the generation is %d, it was %d", step.name, n.Generation, last.Generation)
-		}
+		expect.Equal(t, n.Generation > last.Generation, step.anew, "after %s there is another generation", step.name)
 		last = n
 		expect.Equal(t, rowsOf(t, h, "").text(), step.rows, "after %s the rows", step.name)
 		expect.Len(t, jsonOf[struct{ Files []struct{ Name string } }](t, h, "/api/meta").Files, step.files, "after %s there are the files", step.name)

@@ -229,9 +229,7 @@ func TestHostile(t *testing.T) {
 		}
 	}
 	d := jsonOf[struct{ Attributes []struct{ Size int } }](t, h, "/api/entry?row=1")
-	if d.Attributes[0].Size != len(evil) {
-		t.Errorf("%+v", d)
-	}
+	expect.Equal(t, d.Attributes[0].Size, len(evil), "the size")
 	if r := rowsOf(t, h, ""); len(r.Rows[0].Name) > 400 {
 		t.Errorf("a row has a name of %d bytes", len(r.Rows[0].Name))
 	}
@@ -397,9 +395,7 @@ func TestPause(t *testing.T) {
 	want(first.Pin, "first")
 	read, stop = pause(first.Pin)
 	defer stop()
-	if again := read(); again != first {
-		t.Errorf("the connection after it has %+v, the first one had %+v", again, first)
-	}
+	expect.Equal(t, read(), first, "the connection after it has")
 }
 
 // TestCutFile checks that the process survives if an open file is truncated.

@@ -136,9 +136,7 @@ func TestWindow(t *testing.T) {
 					want++
 				}
 			}
-			if got := rowsOf(t, h, fmt.Sprint("depth=1000&least=", least)).Total; got != want {
-				t.Errorf("trace %d: of at least %d ns there are %d rows, want %d", seed, least, got, want)
-			}
+			expect.Equal(t, rowsOf(t, h, fmt.Sprint("depth=1000&least=", least)).Total, want, "trace %d: rows of at least %d ns", seed, least)
 		}
 		for _, bad := range []string{"1", "2,1", "-9223372036854775808,9223372036854775807", "last:0", "last:x", "a,b"} {
 			expect.Equal(t, ask(h, "GET", "/api/rows?window="+bad).Code, 400, "the window %s is answered", bad)
@@ -321,9 +319,7 @@ func TestWhy(t *testing.T) {
 						n++
 					}
 				}
-				if n != x.In {
-					t.Errorf("row %d: %s has %d slow ones, want %d", r, x.Where, x.In, n)
-				}
+				expect.Equal(t, n, x.In, "row %d: %s has slow ones", r, x.Where)
 			}
 		}
 		compared += len(got.Shares.Fields)

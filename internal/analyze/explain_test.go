@@ -347,8 +347,6 @@ func TestMoreErrors(t *testing.T) {
 				sure = append(sure, string(e.Kind)+" "+e.Pattern)
 			}
 		}
-		if got := fmt.Sprint(sure); got != want {
-			t.Errorf("with %v declined %s are more frequent, want %s", declined, got, want)
-		}
+		expect.Equal(t, fmt.Sprint(sure), want, "with %v declined are more frequent", declined)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/analyze"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -109,9 +110,7 @@ func TestChoose(t *testing.T) {
 	}
 	text := strings.Join(says, "\n")
 	for _, want := range []string{"UPDATE stock of stock takes", `.tenant = "t7": `} {
-		if !strings.Contains(text, want) {
-			t.Errorf("it does not say %q:\n%s", want, text)
-		}
+		expect.Has(t, text, want, "it says")
 	}
 	t.Log(text)
 }

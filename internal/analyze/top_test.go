@@ -99,9 +99,7 @@ func TestTop(t *testing.T) {
 		for _, g := range got.Gaps {
 			found = append(found, g.Duration)
 		}
-		if !slices.Equal(found, gaps[:min(5, len(gaps))]) {
-			t.Fatalf("seed %d: gaps %v, want %v", seed, found, gaps)
-		}
+		expect.Slice(t, found, gaps[:min(5, len(gaps))], "seed %d: gaps", seed)
 	}
 }
 
@@ -300,9 +298,7 @@ func TestExceptionFailsItsSpan(t *testing.T) {
 		if name := line[1].String(); name == "GET /panic" || name == "GET /fail" {
 			want = "1"
 		}
-		if got := line[3].String(); got != want {
-			t.Errorf("Summary has %s errors of %s, want %s", got, line[1], want)
-		}
+		expect.Equal(t, line[3].String(), want, "errors of %s", line[1])
 	}
 }
 

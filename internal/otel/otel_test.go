@@ -175,9 +175,7 @@ func TestSource(t *testing.T) {
 				sortAll(got)
 				sortAll(want)
 			}
-			if text(got) != text(want) {
-				t.Fatalf("version %d: the span\n%s became\n%s", version, text(want), text(got))
-			}
+			expect.MustEqual(t, text(got), text(want), "version %d: the span", version)
 			expect.Equal(t, v.Resource(view.Row(id)), view.Row(resource), "the resource of span %d", id)
 		}
 		for id, want := range logs {
@@ -191,18 +189,14 @@ func TestSource(t *testing.T) {
 			if version == format.V2 {
 				sortAttributes(got.Attributes, got.Scope.Attributes, want.Attributes, want.Scope.Attributes)
 			}
-			if text(got) != text(want) {
-				t.Fatalf("version %d: the log record\n%s became\n%s", version, text(want), text(got))
-			}
+			expect.MustEqual(t, text(got), text(want), "version %d: the log record", version)
 		}
 		got, err := source.Resource(view.Row(resource))
 		must(t, err)
 		if version == format.V2 {
 			sortAttributes(got.Attributes, res.Attributes)
 		}
-		if text(got) != text(res) {
-			t.Fatalf("the resource\n%+v became\n%+v", res, got)
-		}
+		expect.MustEqual(t, text(got), text(res), "the resource")
 	}
 }
 

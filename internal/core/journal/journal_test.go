@@ -191,9 +191,7 @@ func TestAppendAndRead(t *testing.T) {
 				}
 				read()
 			}
-			if total != goroutines*each {
-				t.Errorf("read %d records, want %d", total, goroutines*each)
-			}
+			expect.Equal(t, total, goroutines*each, "records read")
 			if n, spans := j.Appended(); n != uint64(entries) || spans != goroutines*each/4 {
 				t.Errorf("Appended says %d entries and %d spans, want %d and %d", n, spans, entries, goroutines*each/4)
 			}
@@ -250,9 +248,7 @@ func TestDeadHasWhatWasNotReleased(t *testing.T) {
 				}
 				want++
 			}
-			if want != 3001 {
-				t.Errorf("the last record is %d, want 3000", want-1)
-			}
+			expect.Equal(t, want, 3001, "the number after the last record")
 		})
 	}
 }

@@ -198,9 +198,7 @@ func TestLostJournalsAreSwept(t *testing.T) {
 	defer last.Remove()
 	have := strings.Join(names(t, own), " ")
 	for name, want := range map[string]bool{kept: true, young: true, lost: false, begun: false, "app.iet.buffer": true, filepath.Base(j.Name()): true, filepath.Base(last.Name()): true} {
-		if strings.Contains(have, name) != want {
-			t.Errorf("%s is there: %t", name, !want)
-		}
+		expect.Equal(t, strings.Contains(have, name), want, "whether %s is there", name)
 	}
 }
 
@@ -463,18 +461,14 @@ func TestJournalOfRemovedFolderGoesAfterAnHour(t *testing.T) {
 	defer last.Remove()
 	have := strings.Join(names(t, own), " ")
 	for name, want := range map[string]bool{gone: false, unmounted: true, fileAlone: true} {
-		if strings.Contains(have, name) != want {
-			t.Errorf("%s is there: %t", name, !want)
-		}
+		expect.Equal(t, strings.Contains(have, name), want, "whether %s is there", name)
 	}
 }
 
 // TestDynamicUsers checks the range of users in systemd's documentation.
 func TestDynamicUsers(t *testing.T) {
 	for uid, want := range map[int]bool{0: false, 1000: false, 61183: false, 61184: true, 65519: true, 65520: false, 65534: false} {
-		if isDynamicUser(uid) != want {
-			t.Errorf("user %d is a dynamic one: %t", uid, !want)
-		}
+		expect.Equal(t, isDynamicUser(uid), want, "whether user %d is a dynamic one", uid)
 	}
 }
 

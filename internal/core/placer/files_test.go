@@ -9,6 +9,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/placer"
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // TestNamesStayAcrossFiles writes log records to a thousand files, one after the other. Each attribute must have
@@ -32,9 +33,7 @@ func TestNamesStayAcrossFiles(t *testing.T) {
 						slices.Sort(got)
 						names = slices.Sorted(slices.Values(names))
 					}
-					if !slices.Equal(got, names) {
-						t.Fatalf("entry %d has %q, want %q", i, got, names)
-					}
+					expect.Slice(t, got, names, "entry %d", i)
 				}
 			}
 			for range 1000 {

@@ -316,9 +316,7 @@ func TestElsewhereOfPending(t *testing.T) {
 	}
 	expect.MustEqual(t, len(below), 40, "log records below their span")
 	for i := range below {
-		if below[i] != text(i) {
-			t.Errorf("log record %d is %.20q", i, below[i])
-		}
+		expect.Equal(t, below[i], text(i), "log record %d", i)
 	}
 }
 

@@ -260,9 +260,7 @@ func TestTableIsFull(t *testing.T) {
 	r.b.Reset(0, nil, nil)
 	r.b.Head(&wire.Head{Name: old})
 	r.b.End()
-	if r.b.Size() != first {
-		t.Errorf("a record of %d bytes has %d now", first, r.b.Size())
-	}
+	expect.Equal(t, r.b.Size(), first, "the size of the record")
 	last := fmt.Sprint("name ", record.MaxNumber+999)
 	r.b.Reset(0, nil, nil)
 	r.b.Head(&wire.Head{Name: old})

@@ -114,9 +114,7 @@ func TestSharded(t *testing.T) {
 		t.Error("the last one is there again")
 	}
 	s.Clear()
-	if s.Len() != 0 {
-		t.Errorf("%d are left", s.Len())
-	}
+	expect.Equal(t, s.Len(), 0, "keys left")
 }
 
 // TestHashTakesAllBytes checks that ids which differ in only one byte do not collide, whatever the seeds are. A

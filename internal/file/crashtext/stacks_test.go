@@ -47,9 +47,7 @@ main.other()
 		{trace, "00f067aa0ba902b7", "example.com/shop.(*Cart[...]).Lock", "runtime.gopark /go/runtime/proc.go:461\ninternal/sync.(*Mutex).Lock /go/internal/sync/mutex.go:63\nexample.com/shop.(*Cart[...]).Lock /src/cart.go:41\nmain.main.func1 /src/main.go:12", 1},
 		{trace, "00f067aa0ba902b7", "main.wait", "main.wait /src/main.go:20", 2},
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
+	expect.Equal(t, fmt.Sprint(got), fmt.Sprint(want), "the stacks")
 	many := strings.Builder{}
 	for i := range maxStacks + 10 {
 		fmt.Fprintf(&many, "goroutine %d [running%s\nmain.f%d()\n\t/a.go:%d\n\n", i, labels, i, i)

@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"flag"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 // A pipes is a listener whose connections are pipes within the process and can have any address.
@@ -39,103 +42,87 @@ func (p *pipe) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(p.fro
 // the connections that are not trusted. If the address of the client has its maximum, the connection must come from
 // the same address. A busy or held connection is never ended.
 func TestWhoGivesWay(t *testing.T) {
-	for name, c := range map[string]struct {
-		bounds Bounds
-		// The field from has the addresses of the open connections, which are a second apart. The field flags has a
-		// letter for each connection: t for trusted, h for trusted and held, b for busy, a for active at the end.
-		from, flags string
-		last        string // the address of the client that needs room
-		ends        int    // index of the connection that ends; -1: none, the client is refused; -2: none, there is room
-	}{
-		"there is room":             {Bounds{Connections: 4, PerAddress: 4}, "1 2 3", "   ", "4", -2},
-		"the first":                 {Bounds{Connections: 3, PerAddress: 3}, "1 2 3", "   ", "4", 0},
-		"the idlest":                {Bounds{Connections: 3, PerAddress: 3}, "1 2 3", "a  ", "4", 1},
-		"not the trusted one":       {Bounds{Connections: 3, PerAddress: 3}, "1 2 3", "tt ", "4", 2},
-		"a trusted one":             {Bounds{Connections: 3, PerAddress: 3}, "1 2 3", "ttt", "4", 0},
-		"not what is held":          {Bounds{Connections: 3, PerAddress: 3}, "1 2 3", "hht", "4", 2},
-		"all are held":              {Bounds{Connections: 3, PerAddress: 3}, "1 2 3", "hhh", "4", -1},
-		"not the busy one":          {Bounds{Connections: 3, PerAddress: 3}, "1 2 3", "b  ", "4", 1},
-		"all are busy":              {Bounds{Connections: 3, PerAddress: 3}, "1 2 3", "bbb", "4", -1},
-		"a busy one without token":  {Bounds{Connections: 2, PerAddress: 2, Token: true}, "1 2", "bt", "4", 0},
-		"the same address":          {Bounds{Connections: 8, PerAddress: 2}, "1 2 2", "   ", "2", 1},
-		"a quarter":                 {Bounds{Connections: 8}, "192.0.2.1 ::ffff:192.0.2.1", "  ", "192.0.2.1", 0},
-		"a network of IPv6":         {Bounds{Connections: 8}, "2001:db8::1 2001:db8::2:3:4:5", "  ", "2001:db8::7", 0},
-		"another network":           {Bounds{Connections: 8}, "2001:db8::1 2001:db8::2:3:4:5", "  ", "2001:db8:0:1::1", -2},
-		"no bound for this machine": {Bounds{Connections: 3}, "127.0.0.1 ::1", "  ", "127.0.0.1", -2},
-		"a bound for this machine":  {Bounds{Connections: 8, PerAddress: 2}, "127.0.0.1 127.0.0.1", "  ", "127.0.0.1", 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				refused := 0
-				c.bounds.Refused = func(net.Addr) { refused++ }
-				inner := make(pipes)
-				l := New(inner, c.bounds)
-				accepted := make(chan net.Conn)
-				go func() {
-					defer close(accepted)
-					for {
-						c, err := l.Accept()
-						if err != nil {
-							return
-						}
-						accepted <- c
+	tracetest.Golden(t, "testdata/room.txt", *update, func(line string) (said string) {
+		synctest.Test(t, func(t *testing.T) {
+			parts := strings.Split(line, " | ")
+			refused := 0
+			bounds := Bounds{Token: strings.HasSuffix(parts[0], "token"), Refused: func(net.Addr) { refused++ }}
+			_, err := fmt.Sscanf(parts[0], "%d/%d", &bounds.Connections, &bounds.PerAddress)
+			expect.Must(t, err)
+			inner := make(pipes)
+			l := New(inner, bounds)
+			accepted := make(chan net.Conn)
+			go func() {
+				defer close(accepted)
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return
 					}
-				}()
-				dial := func(from string) (client, server net.Conn) {
-					if !strings.ContainsAny(from, ".:") {
-						from = "192.0.2." + from
-					}
-					a, b := net.Pipe()
-					inner <- &pipe{a, from}
-					synctest.Wait()
-					select {
-					case server = <-accepted:
-					default:
-					}
-					return b, server
+					accepted <- c
 				}
-				var ours, theirs []net.Conn
-				for i, from := range strings.Fields(c.from) {
-					client, server := dial(from)
-					ours, theirs = append(ours, server), append(theirs, client)
-					if flag := c.flags[i]; flag == 't' || flag == 'h' {
-						Trust(server, flag == 'h')
-					} else {
-						Busy(tls.Server(server, nil), flag == 'b')
-					}
-					time.Sleep(time.Second)
+			}()
+			dial := func(from string) (client, server net.Conn) {
+				if !strings.ContainsAny(from, ".:") {
+					from = "192.0.2." + from
 				}
-				for i, flag := range c.flags {
-					if flag == 'a' {
-						go func() { _, _ = theirs[i].Write([]byte{1}) }()
-						_, _ = ours[i].Read(make([]byte, 1))
-					}
+				a, b := net.Pipe()
+				inner <- &pipe{a, from}
+				synctest.Wait()
+				select {
+				case server = <-accepted:
+				default:
 				}
-				client, server := dial(c.last)
-				if got := server != nil; got != (c.ends != -1) || (refused == 0) != got {
-					t.Errorf("it is taken: %t, %d refused", got, refused)
+				return b, server
+			}
+			var ours, theirs []net.Conn
+			var active []int
+			for i, text := range strings.Fields(parts[1]) {
+				from, flag, _ := strings.Cut(text, "=")
+				client, server := dial(from)
+				ours, theirs = append(ours, server), append(theirs, client)
+				switch flag {
+				case "t", "h":
+					Trust(server, flag == "h")
+				case "a":
+					active = append(active, i)
+					fallthrough
+				default:
+					Busy(tls.Server(server, nil), flag == "b")
 				}
-				for i := range ours {
-					_ = theirs[i].SetReadDeadline(time.Now().Add(time.Second))
-					if _, err := theirs[i].Read(make([]byte, 1)); errors.Is(err, io.EOF) != (i == c.ends) {
-						t.Errorf("connection %d: %v", i, err)
-					}
-					if i == c.ends {
-						expect.Is(t, expect.Err(ours[i].Read(make([]byte, 1))), ErrBusy, "connection %d ends", i)
-					}
-					_ = ours[i].Close()
+				time.Sleep(time.Second)
+			}
+			for _, i := range active {
+				go func() { _, _ = theirs[i].Write([]byte{1}) }()
+				_, _ = ours[i].Read(make([]byte, 1))
+			}
+			client, server := dial(parts[2])
+			said = "taken"
+			if server == nil {
+				said = "refused"
+			}
+			expect.Equal(t, refused == 0, server != nil, "%s: whether no one is refused", line)
+			for i := range ours {
+				_ = theirs[i].SetReadDeadline(time.Now().Add(time.Second))
+				if _, err := theirs[i].Read(make([]byte, 1)); errors.Is(err, io.EOF) {
+					said += fmt.Sprint(", connection ", i, " ends")
+					expect.Is(t, expect.Err(ours[i].Read(make([]byte, 1))), ErrBusy, "%s: connection %d ends", line, i)
 				}
-				if _, another := dial(c.last); another == nil {
-					t.Error("there is no room when all have gone")
-				} else {
-					_ = another.Close()
-				}
-				_ = client.Close()
-				_ = l.Close()
-			})
+				_ = ours[i].Close()
+			}
+			if _, another := dial(parts[2]); another == nil {
+				t.Errorf("%s: there is no room when all have gone", line)
+			} else {
+				_ = another.Close()
+			}
+			_ = client.Close()
+			_ = l.Close()
 		})
-	}
+		return said
+	})
 }
+
+var update = flag.Bool("update", false, "write the expected results in testdata again")
 
 // TestWaitForRoom checks that, without Refused, a client waits until there is room or the listener is closed.
 func TestWaitForRoom(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/core/spanmap"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func spanKey(n int) (k spanmap.Key) {
@@ -55,9 +56,7 @@ func TestDirectory(t *testing.T) {
 		d.elsewhere(&k, 7)
 		d.came(&k, 8)
 	}
-	if n := len(d.popWaits(7)); n != maxFound {
-		t.Errorf("%d are kept, want %d", n, maxFound)
-	}
+	expect.Equal(t, len(d.popWaits(7)), maxFound, "spans kept")
 }
 
 // TestDirectoryMissesNothing asks for spans while they arrive in another file. For each span, either elsewhere or

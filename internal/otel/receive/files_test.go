@@ -124,9 +124,7 @@ func TestGoodPartsOfARequestAreKept(t *testing.T) {
 			for _, entries := range files {
 				good += strings.Count(strings.Join(names(entries), "\n"), "good")
 			}
-			if want := bytes.Count(tt.request, []byte("good")); good != want {
-				t.Errorf("the file has %d good ones, want %d: %v", good, want, files)
-			}
+			expect.Equal(t, good, bytes.Count(tt.request, []byte("good")), "good ones in %v", files)
 		})
 	}
 }
@@ -184,9 +182,7 @@ func TestNothingMakesNoFile(t *testing.T) {
 	for i, err := range errs {
 		expect.Is(t, err, nil, "request %d", i)
 	}
-	if len(files) != 0 {
-		t.Errorf("got files %v", files)
-	}
+	expect.Equal(t, len(files), 0, "files")
 }
 
 func TestRequestMayNameMoreServicesThanThereMayBeOpenFiles(t *testing.T) {
@@ -419,9 +415,7 @@ func TestFullFolderRefusesBeforeAnythingIsTaken(t *testing.T) {
 			if !errors.Is(errs[1], receive.ErrFull) || done[1] != (receive.Result{}) {
 				t.Errorf("second: got %+v, %v", done[1], errs[1])
 			}
-			if len(files) != 1 {
-				t.Errorf("got files %v", files)
-			}
+			expect.Equal(t, len(files), 1, "files")
 		})
 	}
 }

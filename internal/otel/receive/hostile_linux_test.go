@@ -181,9 +181,7 @@ func TestHostileSendersDoNotEndTheReceiver(t *testing.T) {
 		}
 	}
 	for _, name := range acknowledged {
-		if found[name] != 1 {
-			t.Errorf("%s is %d times in the files", name, found[name])
-		}
+		expect.Equal(t, found[name], 1, "times that %s is in the files", name)
 	}
 	if found["lost"] > 0 {
 		t.Error("what was cut is in the files")

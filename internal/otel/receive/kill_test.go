@@ -43,9 +43,7 @@ func TestAcknowledgedRecordsSurviveKill(t *testing.T) {
 			}
 		}
 		for _, name := range acknowledged {
-			if found[name] != 1 {
-				t.Errorf("round %d: %s is %d times in the files", round, name, found[name])
-			}
+			expect.Equal(t, found[name], 1, "round %d: times that %s is in the files", round, name)
 		}
 	}
 }

@@ -1,11 +1,12 @@
 package receive_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"flag"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/codec"
 	"github.com/entrace-go/entrace/internal/otel/receive"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -130,78 +132,68 @@ func TestSuccessIsAnsweredInTheEncodingOfTheRequest(t *testing.T) {
 	}
 }
 
-func TestFailureIsAStatusInTheEncodingOfTheRequest(t *testing.T) {
-	full := &sink{err: receive.ErrFull}
-	damaged := &sink{done: receive.Result{Taken: 2}, err: &receive.DamageError{Err: errors.New("wrong")}}
-	bomb := zipped(t, make([]byte, 3<<20))
-	for _, tt := range []struct {
-		name    string
-		sink    *sink
-		o       receive.Options
-		method  string
-		path    string
-		body    string
-		headers []string
-		want    int
-		code    uint64
-		text    string
-	}{
-		{name: "damaged", sink: damaged, want: 400, code: 3, text: "wrong; 2 earlier records were accepted"},
-		{name: "not gzip", body: "plain", headers: []string{"Content-Encoding", "gzip"}, want: 400, code: 3},
-		{name: "cut gzip", body: string(zipped(t, []byte("some text"))[:15]), headers: []string{"Content-Encoding", "gzip"}, want: 400, code: 3},
-		{name: "no token", o: receive.Options{Token: "0123456789abcdef"}, want: 401, code: 16},
-		{name: "wrong token", o: receive.Options{Token: "0123456789abcdef"}, headers: []string{"Authorization", "Bearer 0123456789abcdeF"}, want: 401, code: 16},
-		{name: "no bearer", o: receive.Options{Token: "0123456789abcdef"}, headers: []string{"Authorization", "Basic 0123456789abcdef"}, want: 401, code: 16},
-		{name: "another host", o: receive.Options{Local: true}, headers: []string{"Host", "evil.example"}, want: 403, code: 7},
-		{name: "a web page", o: receive.Options{Local: true}, headers: []string{"Origin", "http://localhost"}, want: 403, code: 7},
-		{name: "another path", path: "/v1/trace", want: 404, code: 12},
-		{name: "GET", method: http.MethodGet, want: 405, code: 12},
-		{name: "large", o: receive.Options{MaxRequest: 1 << 20}, body: strings.Repeat("x", 1<<20+1), want: 413, code: 3},
-		{name: "large when unzipped", o: receive.Options{MaxRequest: 1 << 20}, body: string(bomb), headers: []string{"Content-Encoding", "gzip"}, want: 413, code: 3},
-		{name: "compressed too much", body: string(bomb), headers: []string{"Content-Encoding", "gzip"}, want: 413, code: 3, text: "the request is more than 256 times larger when decompressed"},
-		{name: "too many records", sink: &sink{err: &receive.DamageError{Err: codec.ErrMany}}, want: 413, code: 3},
-		{name: "another encoding", body: "x", headers: []string{"Content-Encoding", "zstd"}, want: 415, code: 12},
-		{name: "full", sink: full, want: 503, code: 14},
-		{name: "a failure", sink: &sink{err: errors.New("no disk")}, want: 500, code: 13, text: "no disk"},
-	} {
-		for _, kind := range []string{protobuf, inJSON} {
-			t.Run(tt.name+" "+kind, func(t *testing.T) {
-				s := tt.sink
-				if s == nil {
-					s = new(sink)
-				}
-				method, path := tt.method, tt.path
-				if method == "" {
-					method = http.MethodPost
-				}
-				if path == "" {
-					path = "/v1/traces"
-				}
-				at := serve(t, receive.NewServer(s, tt.o))
-				got := ask(t, client(t, false), method, "http://"+at+path, strings.NewReader(tt.body), append(tt.headers, "Content-Type", kind)...)
-				if got.StatusCode != tt.want || got.Header.Get("Content-Type") != kind {
-					t.Fatalf("got %d %v, want %d", got.StatusCode, got.Header, tt.want)
-				}
-				if retry := got.Header.Get("Retry-After") != ""; retry != (tt.want == 503) {
-					t.Errorf("Retry-After: got %q", got.Header.Get("Retry-After"))
-				}
-				var status struct {
-					Code    uint64
-					Message string
-				}
-				if kind == inJSON {
-					must(t, json.Unmarshal(got.body, &status))
-				} else {
-					fields := parse(t, got.body)
-					status.Code, _ = fields[1].(uint64)
-					status.Message, _ = fields[2].(string)
-				}
-				if status.Code != tt.code || status.Message == "" || tt.text != "" && status.Message != tt.text {
-					t.Errorf("got %d %q, want %d %q", status.Code, status.Message, tt.code, tt.text)
-				}
-			})
+var update = flag.Bool("update", false, "write the expected answers in testdata again")
+
+// requestTo starts the server of a line in testdata, and returns its address and the request.
+func requestTo(t *testing.T, line string, bodies map[string]any) (at string, c tracetest.Command, body string, headers []string) {
+	t.Helper()
+	sinks := map[string]*sink{
+		"damaged": {done: receive.Result{Taken: 2}, err: &receive.DamageError{Err: errors.New("wrong")}}, "many": {err: &receive.DamageError{Err: codec.ErrMany}},
+		"full": {err: receive.ErrFull}, "broken": {err: errors.New("no disk")}, "partial": {done: receive.Result{Refused: 2, Why: errors.New("no id")}},
+	}
+	s, o := new(sink), receive.Options{}
+	c = tracetest.Commands(line, bodies)[0]
+	for _, a := range c.Attributes {
+		switch text := fmt.Sprint(a.Value); a.Key {
+		case "sink":
+			s = sinks[text]
+		case "body":
+			body = text
+		case "token":
+			o.Token = text
+		case "most":
+			o.MaxRequest = 1 << 20
+		case "local":
+			o.Local = true
+		default:
+			headers = append(headers, a.Key, text)
 		}
 	}
+	return serve(t, receive.NewServer(s, o)), c, body, headers
+}
+
+// TestFailureIsAStatusInTheEncodingOfTheRequest compares the answers to the requests in testdata/failures.txt.
+func TestFailureIsAStatusInTheEncodingOfTheRequest(t *testing.T) {
+	bodies := map[string]any{
+		"bomb": string(zipped(t, make([]byte, 3<<20))), "cut": string(zipped(t, []byte("some text"))[:15]), "large": strings.Repeat("x", 1<<20+1),
+	}
+	tracetest.Golden(t, "testdata/failures.txt", *update, func(line string) (said string) {
+		at, c, body, headers := requestTo(t, line, bodies)
+		for _, kind := range []string{protobuf, inJSON} {
+			got := ask(t, client(t, false), c.Word(0), "http://"+at+c.Word(1), strings.NewReader(body), append(headers, "Content-Type", kind)...)
+			expect.Equal(t, got.Header.Get("Content-Type"), kind, "%s: the answer", line)
+			var status struct {
+				Code    uint64
+				Message string
+			}
+			if kind == inJSON {
+				must(t, json.Unmarshal(got.body, &status))
+			} else {
+				fields := parse(t, got.body)
+				status.Code, _ = fields[1].(uint64)
+				status.Message, _ = fields[2].(string)
+			}
+			answer := fmt.Sprintf("%d, status %d: %s", got.StatusCode, status.Code, status.Message)
+			if again := got.Header.Get("Retry-After"); again != "" {
+				answer += "; again after " + again
+			}
+			if said != "" {
+				expect.Equal(t, answer, said, "%s: in JSON", line)
+			}
+			said = answer
+		}
+		return said
+	})
 }
 
 func TestOtherContentIsNotTaken(t *testing.T) {
@@ -279,9 +271,7 @@ func TestTooManyRequestsAtOnceComeAgain(t *testing.T) {
 	<-first
 	got = ask(t, c, http.MethodPost, "http://"+at+"/v1/traces", strings.NewReader(large), "Content-Type", protobuf)
 	expect.Equal(t, got.StatusCode, http.StatusOK, "afterwards")
-	if s.Memory() != 0 {
-		t.Errorf("%d bytes are still in use", s.Memory())
-	}
+	expect.Equal(t, s.Memory(), 0, "bytes still in use")
 }
 
 // A slowSink reports on begun that a request has arrived, and answers it when end is closed.
@@ -319,9 +309,7 @@ func TestServeReturnsWhenRequestsAreAnswered(t *testing.T) {
 	default:
 	}
 	close(s.end)
-	if got := <-answered; got != http.StatusOK {
-		t.Errorf("got %d", got)
-	}
+	expect.Equal(t, <-answered, http.StatusOK, "the answer")
 	must(t, <-served)
 }
 
@@ -334,9 +322,7 @@ func TestMetricsAreCountedAndHealthIsTold(t *testing.T) {
 			t.Errorf("got %d", got.StatusCode)
 		}
 	}
-	if s.Metrics() != 3 {
-		t.Errorf("got %d requests with metrics", s.Metrics())
-	}
+	expect.Equal(t, s.Metrics(), 3, "requests with metrics")
 	if got := ask(t, c, http.MethodGet, "http://"+at+"/healthz", nil); got.StatusCode != http.StatusOK || string(got.body) != "ok\n" {
 		t.Errorf("health: got %d %q", got.StatusCode, got.body)
 	}
@@ -344,68 +330,40 @@ func TestMetricsAreCountedAndHealthIsTold(t *testing.T) {
 
 const traceExport = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
+// TestCallsByGRPC compares the answers to the calls in testdata/calls.txt.
 func TestCallsByGRPC(t *testing.T) {
 	good := request("shop", span(1, 0, "a"))
-	for _, tt := range []struct {
-		name    string
-		sink    sink
-		o       receive.Options
-		path    string
-		body    []byte
-		headers []string
-		want    string
-		answer  []byte
-		retry   bool
-	}{
-		{name: "success", body: framed(0, good), want: "0", answer: framed(0, nil)},
-		{name: "logs", path: "/opentelemetry.proto.collector.logs.v1.LogsService/Export", body: framed(0, good), want: "0", answer: framed(0, nil)},
-		{name: "metrics", path: "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", body: framed(0, nil), want: "0", answer: framed(0, nil)},
-		{name: "gzip", body: framed(1, zipped(t, good)), headers: []string{"Grpc-Encoding", "gzip"}, want: "0", answer: framed(0, nil)},
-		{name: "partial", sink: sink{done: receive.Result{Refused: 2, Why: errors.New("no id")}}, body: framed(0, good), want: "0", answer: framed(0, message(1, message(1, 2, 2, "no id")))},
-		{name: "damaged", sink: sink{err: &receive.DamageError{Err: errors.New("wrong")}}, body: framed(0, good), want: "3"},
-		{name: "full", sink: sink{err: receive.ErrFull}, body: framed(0, good), want: "14", retry: true},
-		{name: "unknown method", path: "/opentelemetry.proto.collector.trace.v1.TraceService/Import", body: framed(0, good), want: "12"},
-		{name: "another service", path: "/v1/traces", body: framed(0, good), want: "12"},
-		{name: "no token", o: receive.Options{Token: "0123456789abcdef"}, body: framed(0, good), want: "16"},
-		{name: "nothing", want: "3"},
-		{name: "cut head", body: []byte{0, 0, 0}, want: "3"},
-		{name: "cut message", body: framed(0, good)[:20], want: "3"},
-		{name: "cut gzip", body: framed(1, zipped(t, good)[:20]), headers: []string{"Grpc-Encoding", "gzip"}, want: "3"},
-		{name: "length of 4 GiB", body: []byte{0, 255, 255, 255, 255, 1}, want: "3"},
-		{name: "compressed, unknown", body: framed(1, good), headers: []string{"Grpc-Encoding", "snappy"}, want: "12"},
-		{name: "compressed, not said", body: framed(1, good), want: "12"},
-		{name: "another flag", body: framed(2, good), want: "12"},
+	gzipped := zipped(t, good)
+	bodies := make(map[string]any)
+	for name, b := range map[string][]byte{
+		"good": framed(0, good), "gzip": framed(1, gzipped), "nothing": framed(0, nil), "cutHead": {0, 0, 0}, "cut": framed(0, good)[:20],
+		"cutGzip": framed(1, gzipped[:20]), "long": {0, 255, 255, 255, 255, 1}, "compressed": framed(1, good), "another": framed(2, good),
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			at := serve(t, receive.NewServer(&tt.sink, tt.o))
-			path := tt.path
-			if path == "" {
-				path = traceExport
-			}
-			got := ask(t, client(t, true), http.MethodPost, "http://"+at+path, bytes.NewReader(tt.body), append(tt.headers, "Content-Type", "application/grpc", "Te", "trailers")...)
-			if got.StatusCode != http.StatusOK || got.Header.Get("Content-Type") != "application/grpc" {
-				t.Fatalf("got %d %v", got.StatusCode, got.Header)
-			}
-			where := got.Header // an answer with an error has no trailers
-			if tt.want == "0" {
-				where = got.Trailer
-			}
-			if s := where.Get("Grpc-Status"); s != tt.want {
-				t.Errorf("status: got %q %q, want %s", s, where.Get("Grpc-Message"), tt.want)
-			}
-			expect.Slice(t, got.body, tt.answer, "answer")
-			if (where.Get("Grpc-Message") != "") != (tt.want != "0") {
-				t.Errorf("message: got %q", where.Get("Grpc-Message"))
-			}
-			details, err := base64.RawStdEncoding.DecodeString(where.Get("Grpc-Status-Details-Bin"))
-			if err != nil || (len(details) > 0) != tt.retry {
-				t.Fatalf("details: got %x, %v", details, err)
-			}
-			if tt.retry {
-				checkRetryInfo(t, details)
-			}
-		})
+		bodies[name] = string(b)
 	}
+	tracetest.Golden(t, "testdata/calls.txt", *update, func(line string) string {
+		at, c, body, headers := requestTo(t, line, bodies)
+		path := c.Word(0)
+		if path[0] != '/' {
+			path = "/opentelemetry.proto.collector." + path
+		}
+		got := ask(t, client(t, true), http.MethodPost, "http://"+at+path, strings.NewReader(body), append(headers, "Content-Type", "application/grpc", "Te", "trailers")...)
+		if got.StatusCode != http.StatusOK || got.Header.Get("Content-Type") != "application/grpc" {
+			t.Errorf("%s: got %d %v", line, got.StatusCode, got.Header)
+		}
+		where, in := got.Header, "header" // an answer with an error has no trailers
+		if len(got.Trailer) > 0 {
+			where, in = got.Trailer, "trailer"
+		}
+		said := fmt.Sprintf("status %s in the %s, %q: %s", where.Get("Grpc-Status"), in, got.body, where.Get("Grpc-Message"))
+		details, err := base64.RawStdEncoding.DecodeString(where.Get("Grpc-Status-Details-Bin"))
+		must(t, err)
+		if len(details) > 0 {
+			checkRetryInfo(t, details)
+			said += "; again later"
+		}
+		return said
+	})
 }
 
 func checkRetryInfo(t *testing.T, details []byte) {
@@ -419,9 +377,7 @@ func checkRetryInfo(t *testing.T, details []byte) {
 	if status[1] != uint64(14) || detail[1] != "type.googleapis.com/google.rpc.RetryInfo" {
 		t.Errorf("got %v", status)
 	}
-	if seconds := part(part(detail, 2), 1)[1]; seconds != uint64(2) {
-		t.Errorf("RetryInfo: got %v seconds", seconds)
-	}
+	expect.Equal(t, part(part(detail, 2), 1)[1], any(uint64(2)), "seconds of RetryInfo")
 }
 
 // TestTokenGetsInBesideIdleConnections opens many connections without the token, some in the middle of a request. A

@@ -126,9 +126,7 @@ func TestPartsByServiceAndDay(t *testing.T) {
 			record(t, filepath.Join(dir, "app.et"), x.services...)
 			want := []string{"app.et " + strings.Join(x.want, " ")}
 			expect.Slice(t, run(t, dir, archive.Folder(to)), want, "run")
-			if got := len(files(t, to)); got != len(x.want)+1 {
-				t.Errorf("got %d files, want %d and a manifest", got, len(x.want))
-			}
+			expect.Equal(t, len(files(t, to)), len(x.want)+1, "files, with a manifest")
 		})
 	}
 }
@@ -140,9 +138,7 @@ func TestNamesThatFallTogether(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	record(t, filepath.Join(dir, "app.et"), long+"1", long+"2")
 	run(t, dir, archive.Folder(to))
-	if got := len(files(t, to)); got != 5 {
-		t.Errorf("got %d files, want 4 objects and a manifest", got)
-	}
+	expect.Equal(t, len(files(t, to)), 5, "files: 4 objects and a manifest")
 }
 
 // TestEveryRowIsInOneObject checks that the objects of a source together contain each row exactly once.
@@ -159,9 +155,7 @@ func TestEveryRowIsInOneObject(t *testing.T) {
 	want := []string{"GET /shop", "GET /stock", "log", "log", "note", "note", format.NameResource, format.NameResource}
 	slices.Sort(got)
 	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	expect.Slice(t, got, want, "the files")
 }
 
 // names returns the names of the entries in a Parquet table, without the root.
@@ -245,9 +239,7 @@ func TestUnfinishedAndDamagedAreLeft(t *testing.T) {
 		"dead.iet: the trace is not finished: finish it with 'entrace recover'", "empty.et: an error", "live.iet: a process is writing it",
 		"whole.et service=shop/day=2026-11-24 3 service=shop/day=2026-11-25 2",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q\nwant %q", got, want)
-	}
+	expect.Slice(t, got, want, "the files")
 }
 
 func TestLinksAreNotFollowed(t *testing.T) {
@@ -305,9 +297,7 @@ func TestUnreachableTargetEndsTheRun(t *testing.T) {
 func sameFiles(t *testing.T, got, want map[string]string) {
 	t.Helper()
 	for name, content := range want {
-		if got[name] != content {
-			t.Errorf("%s has %d bytes, want %d", name, len(got[name]), len(content))
-		}
+		expect.Equal(t, got[name], content, "%s", name)
 	}
 	for name := range got {
 		if _, ok := want[name]; !ok {

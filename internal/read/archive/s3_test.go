@@ -104,9 +104,7 @@ func TestCredentialsOfAProfile(t *testing.T) {
 	target, err := archive.Open("s3://kept")
 	expect.Must(t, err)
 	run(t, dir, target)
-	if len(b.puts) != 3 {
-		t.Errorf("it wrote %q, want two objects and a manifest", b.puts)
-	}
+	expect.Len(t, b.puts, 3, "two objects and a manifest")
 }
 
 func TestErrorsOfS3SayWhatToDo(t *testing.T) {

@@ -356,12 +356,8 @@ func TestWorkersOutliveRequests(t *testing.T) {
 			worker = h.goroutine
 		}
 	}
-	if got := p.nameOf(tr, worker, first.End-1); got != "begins the pool" {
-		t.Errorf("the worker %d works for %q while the span is open", worker, got)
-	}
-	if got := p.nameOf(tr, worker, later.End-1); got != "" {
-		t.Errorf("the worker works for %q later", got)
-	}
+	expect.Equal(t, p.nameOf(tr, worker, first.End-1), "begins the pool", "what worker %d works for while the span is open", worker)
+	expect.Equal(t, p.nameOf(tr, worker, later.End-1), "", "what the worker works for later")
 	for _, w := range tr.Waits {
 		if &tr.Spans[w.Span] == first && w.To > first.End {
 			t.Errorf("a wait that ends behind the span counts as its own: %+v", w)

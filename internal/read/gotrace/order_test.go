@@ -68,9 +68,7 @@ func TestWaitThatNobodyEnded(t *testing.T) {
 			}
 		case Mutex:
 			found++
-			if w.By != Nobody {
-				t.Errorf("a wait that has not ended was ended by %d", w.By)
-			}
+			expect.Equal(t, w.By, Nobody, "who ended a wait that has not ended")
 		}
 	}
 	if found < 2 {

@@ -27,9 +27,7 @@ func TestMark(t *testing.T) {
 	}
 	read, longer, other := save("a.iet", format.IET, "one", "two"), save("b.et", format.ET, "one", "two", "three"), save("c.et", format.ET, "one", "three")
 	mark := readmark.Of(read, read.Len())
-	if mark != readmark.Of(read, 3) {
-		t.Error("the mark counts the entry that a recovery has added")
-	}
+	expect.Equal(t, mark, readmark.Of(read, 3), "the mark, without the entry that a recovery has added")
 	for _, c := range []struct {
 		name string
 		mark readmark.Mark

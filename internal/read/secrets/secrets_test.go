@@ -1,7 +1,6 @@
 package secrets_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -39,9 +38,7 @@ func TestReplace(t *testing.T) {
 		"span_id=0123456789abcdef", "tokens=[1,2]", "secrets=[redacted]", `map={"password":"[redacted]","n":1}`, "Bearer [redacted]={}",
 		"otel.attr.span_id=[redacted]", "password#2=[redacted]", "pin.token=4711", `otel.json=["tokens","map","Bearer [redacted]"]`,
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got  %s\nwant %s", strings.Join(got, "\n     "), strings.Join(want, "\n     "))
-	}
+	expect.Slice(t, got, want, "the secrets")
 	if want := "message, attribute secrets, attribute map, the name of attribute Bearer [redacted], attribute otel.attr.span_id, attribute password#2"; strings.Join(found, ", ") != want {
 		t.Errorf("found %v, want %s", found, want)
 	}

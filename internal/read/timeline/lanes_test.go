@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/read/timeline"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
@@ -184,9 +185,7 @@ func TestAssignFewest(t *testing.T) {
 			}
 			most = max(most, n)
 		}
-		if got := int(slices.Max(lanes)) + 1; got != most {
-			t.Fatalf("seed %d: %d lanes, %d intervals are open at once", seed, got, most)
-		}
+		expect.MustEqual(t, int(slices.Max(lanes))+1, most, "seed %d: lanes", seed)
 	}
 }
 

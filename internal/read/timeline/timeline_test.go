@@ -170,9 +170,7 @@ func TestDetailsNames(t *testing.T) {
 				n++
 			}
 		}
-		if n != len(c) {
-			t.Errorf("%d attributes of %d", n, len(c))
-		}
+		expect.Equal(t, n, len(c), "attributes")
 	}
 }
 
@@ -241,9 +239,7 @@ func TestTimelineOfManyLanes(t *testing.T) {
 	want := int32(0)
 	err := tl.Moments(t.Context(), func(m *timeline.Moment) error {
 		if m.IsSpan {
-			if m.Lane != want {
-				t.Fatalf("span %d is on lane %d", want, m.Lane)
-			}
+			expect.MustEqual(t, m.Lane, want, "the lane")
 			want++
 		}
 		return nil

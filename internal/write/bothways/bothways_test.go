@@ -23,9 +23,7 @@ func TestFirstRecordOfBothWaysIsTold(t *testing.T) {
 		told = 0
 		ways[0](a, span, 7, "hello")
 		ways[1](b, span, 7, "hello")
-		if told != 0 {
-			t.Error("records of two recorders are told of")
-		}
+		expect.Equal(t, told, 0, "times that records of two recorders are told of")
 		for range 2 {
 			ways[0](a, span, 8, "hello")
 			ways[1](a, span, 8, "hello")

@@ -60,9 +60,7 @@ func wantReason(t *testing.T, when, name string) {
 			n++
 		}
 	}
-	if n != 1 {
-		t.Errorf("%s the text is there %d times", when, n)
-	}
+	expect.Equal(t, n, 1, "%s: times that the text is there", when)
 }
 
 // TestReasonOnce kills a recovery at its last steps. The trace has the text of the panic once, before and

@@ -52,13 +52,9 @@ func TestTableIsInTheDocs(t *testing.T) {
 	want.WriteString("| what recovery finds | what it does | state that commands print | test |\n| --- | --- | --- | --- |\n")
 	for _, r := range table {
 		want.WriteString("| " + r.is + " | " + r.done + " | " + r.word + " | `" + r.test + "` |\n")
-		if !strings.Contains(tests.String(), "\nfunc "+r.test+"(") {
-			t.Errorf("there is no test %s", r.test)
-		}
+		expect.Has(t, tests.String(), "\nfunc "+r.test+"(", "the tests have")
 	}
 	doc, err := os.ReadFile("../../../docs/durability.md")
 	expect.Must(t, err)
-	if !strings.Contains(strings.ReplaceAll(string(doc), "\r\n", "\n"), want.String()) {
-		t.Errorf("docs/durability.md lacks this table:\n%s", want.String())
-	}
+	expect.Has(t, strings.ReplaceAll(string(doc), "\r\n", "\n"), want.String(), "docs/durability.md has")
 }

@@ -75,9 +75,7 @@ func TestRingKill(t *testing.T) {
 				open++
 			}
 		}
-		if open != 20 {
-			t.Errorf("round %d: %d of the 20 spans that were open are there", round, open)
-		}
+		expect.Equal(t, open, 20, "round %d: open spans", round)
 		lines := strings.Split(strings.TrimSuffix(acks.String(), "\n"), "\n")
 		if len(lines) > 0 && !strings.HasSuffix(acks.String(), "\n") {
 			lines = lines[:len(lines)-1]

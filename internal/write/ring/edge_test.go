@@ -296,9 +296,7 @@ func TestRingOddTimes(t *testing.T) {
 			want := tracetest.Outline(t, tracetest.Open(t, rec.StreamPath()))
 			got := tracetest.Outline(t, writeSnapshot(t, g.Snapshot(all())))
 			got = strings.TrimSuffix(got, " entrace.end)") + ")"
-			if got != want {
-				t.Errorf("the snapshot is\n%s, the recording\n%s", got, want)
-			}
+			expect.Equal(t, got, want, "the snapshot, as the recording")
 		})
 	}
 }
@@ -338,9 +336,7 @@ func TestRingLargeWindow(t *testing.T) {
 	}
 	must(t, tracetest.WriteSpan(s.rec, span))
 	sn := g.Snapshot(ring.SnapshotOptions{Providers: allProviders, From: time.Unix(0, s.at+30e9)})
-	if n := strings.Count(tracetest.Outline(t, writeSnapshot(t, sn)), "event-of-span"); n != 200 {
-		t.Errorf("%d of the 200 events are there", n)
-	}
+	expect.Equal(t, strings.Count(tracetest.Outline(t, writeSnapshot(t, sn)), "event-of-span"), 200, "events")
 	must(t, g.Close())
 	before := s.rec.Stats().Entries.Offered
 	_ = tracetest.WriteSpan(s.rec, span)

@@ -262,9 +262,7 @@ func TestRingCarriesOver(t *testing.T) {
 				kids++
 			}
 		}
-		if kids != 50 {
-			t.Errorf("%d of the 50 open children are there", kids)
-		}
+		expect.Equal(t, kids, 50, "open children")
 		if _, ended := v.Duration(must1(v.Span(ringRef(1, 100)))); !ended {
 			t.Error("the end of an old span is not there")
 		}
