@@ -334,46 +334,40 @@ func TestEnd(t *testing.T) {
 // TestS12Insecure checks that a receiver without a token and without client certificates serves only private
 // addresses.
 func TestS12Insecure(t *testing.T) {
-	shared := hosttest.Path(t, "s")
+	asks := func(auth tls.ClientAuthType) remote.Receiver {
+		return remote.Receiver{TLS: &tls.Config{ClientAuth: auth, ClientCAs: x509.NewCertPool()}}
+	}
+	socket := hosttest.Path(t, "s")
 	own := remote.Receiver{Dir: t.TempDir()}
 	for _, tt := range []struct {
-		name   string
-		listen func() (net.Listener, error)
-		r      remote.Receiver
-		want   error
+		name, network, at string
+		r                 remote.Receiver
+		want              error
 	}{
-		{"any", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{}, remote.ErrInsecure},
-		{"any, token", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{Token: secret}, nil},
-		{"any, tls", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{TLS: &tls.Config{}}, remote.ErrInsecure},
-		{"any, tls, any certificate", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{
-			TLS: &tls.Config{ClientAuth: tls.RequireAnyClientCert, ClientCAs: x509.NewCertPool()},
-		}, remote.ErrInsecure},
-		{"any, tls, optional certificate", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{
-			TLS: &tls.Config{ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: x509.NewCertPool()},
-		}, remote.ErrInsecure},
-		{"any, tls, certificates of anybody's authority", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{
-			TLS: &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert},
-		}, remote.ErrInsecure},
-		{"any, tls, certificates", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{
-			TLS: &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool()},
-		}, nil},
-		{"any, tls, token", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{TLS: &tls.Config{}, Token: secret}, nil},
-		{"loopback", func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }, remote.Receiver{}, nil},
-		{"private socket", func() (net.Listener, error) { return own.Listen("unix://" + shared) }, remote.Receiver{}, nil},
-		{"open socket", func() (net.Listener, error) {
-			l, err := net.Listen("unix", shared)
-			if err == nil {
-				err = os.Chmod(shared, 0o666)
-			}
-			return l, err
-		}, remote.Receiver{}, remote.ErrInsecure},
+		{"any", "tcp", ":0", remote.Receiver{}, remote.ErrInsecure},
+		{"any, token", "tcp", ":0", remote.Receiver{Token: secret}, nil},
+		{"any, tls", "tcp", ":0", remote.Receiver{TLS: &tls.Config{}}, remote.ErrInsecure},
+		{"any, tls, any certificate", "tcp", ":0", asks(tls.RequireAnyClientCert), remote.ErrInsecure},
+		{"any, tls, optional certificate", "tcp", ":0", asks(tls.VerifyClientCertIfGiven), remote.ErrInsecure},
+		{"any, tls, certificates of anybody's authority", "tcp", ":0", remote.Receiver{TLS: &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert}}, remote.ErrInsecure},
+		{"any, tls, certificates", "tcp", ":0", asks(tls.RequireAndVerifyClientCert), nil},
+		{"any, tls, token", "tcp", ":0", remote.Receiver{TLS: &tls.Config{}, Token: secret}, nil},
+		{"loopback", "tcp", "127.0.0.1:0", remote.Receiver{}, nil},
+		{"private socket", "", socket, remote.Receiver{}, nil},
+		{"open socket", "unix", socket, remote.Receiver{}, remote.ErrInsecure},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if runtime.GOOS == "windows" && strings.HasSuffix(tt.name, "socket") {
 				t.Skip("a socket has no mode that keeps others out")
 			}
-			l, err := tt.listen()
+			l, err := net.Listen(tt.network, tt.at)
+			if tt.network == "" {
+				l, err = own.Listen("unix://" + tt.at)
+			}
 			must(t, err)
+			if tt.network == "unix" {
+				must(t, os.Chmod(tt.at, 0o666))
+			}
 			tt.r.Dir = t.TempDir()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
