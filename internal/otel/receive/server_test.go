@@ -144,7 +144,8 @@ func requestTo(t *testing.T, line string, bodies map[string]any) (at string, c t
 	s, o := new(sink), receive.Options{}
 	c = tracetest.Commands(line, bodies)[0]
 	for _, a := range c.Attributes {
-		switch text := fmt.Sprint(a.Value); a.Key {
+		text := fmt.Sprint(a.Value)
+		switch a.Key {
 		case "sink":
 			s = sinks[text]
 		case "body":
