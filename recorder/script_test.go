@@ -51,7 +51,7 @@ func each(t *testing.T, name string, lines []string) {
 	variable, is := strings.CutPrefix(lines[0], "each ")
 	if !is {
 		t.Run(name, func(t *testing.T) {
-			top := t.TempDir()
+			top := hosttest.TraceDir(t)
 			if !strings.HasPrefix(name, "removed/") { // the journal treats a removed folder in memory in another way
 				top = hosttest.MemoryDir(t)
 			}

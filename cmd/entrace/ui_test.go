@@ -267,7 +267,7 @@ func TestUIRandomKeys(t *testing.T) {
 		for x.now() == "" && len(x.done) == 0 {
 			time.Sleep(time.Millisecond)
 		}
-		for range hosttest.Times(150, 1500) {
+		for range hosttest.InCI(150, 500) {
 			if len(x.done) > 0 { // the file cannot be read
 				break
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/codec"
 	"github.com/entrace-go/entrace/internal/otel/receive"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/redact"
 )
@@ -28,7 +29,7 @@ var must = expect.Must
 func newFiles(t testing.TB, o receive.FolderOptions) *receive.Files {
 	t.Helper()
 	if o.Dir == "" {
-		o.Dir = t.TempDir()
+		o.Dir = hosttest.TraceDir(t)
 	}
 	f, err := receive.ToFolder(o)
 	must(t, err)

@@ -8,10 +8,10 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
-// Path returns the path of a file in a new folder, which is removed at the end of the test.
+// Path returns the path of a file in a new [TraceDir].
 func Path(t testing.TB, name ...string) string {
 	t.Helper()
-	return filepath.Join(append([]string{t.TempDir()}, name...)...)
+	return filepath.Join(append([]string{TraceDir(t)}, name...)...)
 }
 
 // Names returns the sorted names of the files in a folder.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TraceDir is like t.TempDir, and at the end of the test it also removes the journals that traces in the folder have in
+// TraceDir is like t.TempDir, but at the end of the test it also removes the journals that traces in the folder have in
 // shared memory. A test that kills a program, or removes the folder of an open trace, leaves such a journal, at which
 // each recording of the next hour would look.
 func TraceDir(t testing.TB) string {
