@@ -128,8 +128,8 @@ func (t *Trace) write(ctx context.Context, v *view.View, w io.Writer, disk forma
 	return out.Close()
 }
 
-// EncodeFile writes the trace to the file out, as [Trace.Encode] does. The file gets its name when it is complete and
-// synced. Only the user can read it. EncodeFile does not follow a symbolic link. After an error there is no file,
+// EncodeFile writes the trace to the file out, as [Trace.Encode] does. EncodeFile renames a temporary file to out when it
+// is complete and synced. Only the user can read it. EncodeFile does not follow a symbolic link. After an error there is no file,
 // except after a [*DamageError]: then the file has all complete entries. The output must not be one of the inputs. The
 // error is [fs.ErrExist] if out already exists and Replace is false, and [format.ErrLocked] if a process records to
 // out.

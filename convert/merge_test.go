@@ -216,7 +216,7 @@ func TestMergeAnyVersions(t *testing.T) {
 	}
 }
 
-// TestMergeSame merges a file with its copy. Spans and resources must be there once.
+// TestMergeSame merges a file with its copy. Spans and resources must be in the result once.
 func TestMergeSame(t *testing.T) {
 	parts := []part{{name: "a", span: 1, at: 1, below: -1}, {name: "b", span: 2, up: 1, at: 2, below: 0}}
 	got, _ := merge(t, format.V1, service(t, format.V1, "one", parts), service(t, format.V1, "one", parts))
@@ -236,7 +236,7 @@ func TestMergeEmpty(t *testing.T) {
 }
 
 // TestMergeRing merges spans of two files that are each other's parents, and a span that is its own parent. Each
-// must be there once.
+// must be in the result once.
 func TestMergeRing(t *testing.T) {
 	a := service(t, format.V1, "one", []part{{name: "a", span: 1, up: 4, at: 1, below: -1}, {name: "b", span: 2, up: 1, at: 2, below: 0}})
 	b := service(t, format.V1, "two", []part{{name: "c", span: 3, up: 2, at: 3, below: -1}, {name: "d", span: 4, up: 3, at: 4, below: 0}, {name: "e", span: 5, up: 5, at: 5, below: -1}})
@@ -293,7 +293,7 @@ func anything(t *testing.T, r *rand.Rand, v format.Version, n int, number *uint6
 	return x.Open()
 }
 
-// TestMergeAnything merges random files. Every entry must be there once, except for the later halves of spans.
+// TestMergeAnything merges random files. Every entry must be in the result once, except for the later halves of spans.
 func TestMergeAnything(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))

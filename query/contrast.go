@@ -210,8 +210,8 @@ func IsChance(with, rows [2]int64, compared int) bool {
 	return 2*math.Pow(10, -stat.MoreOften(int(with[0]), int(rows[0]), int(with[1]), int(rows[1])))*float64(max(1, compared)) > .05
 }
 
-// A sampled counts the values of an attribute in a sample of rows.
-type sampled struct {
+// A sampleCounts holds, for each value of an attribute, how many sampled rows of each set have the value.
+type sampleCounts struct {
 	field  string
 	n      int
 	values map[uint64][2]int // by the hash of a value: the number of rows of each set with the value
@@ -226,14 +226,14 @@ const (
 // each attribute in the sample.
 func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) (names []string, looked map[string]int, err error) {
 	seed := maphash.MakeSeed()
-	known := make(map[string]*sampled)
-	var all []*sampled
+	known := make(map[string]*sampleCounts)
+	var all []*sampleCounts
 	look := func(side int, scope string, list []format.Attribute) {
 		for i := range list {
 			key := scope + list[i].Name
 			s := known[key]
 			if s == nil {
-				s = &sampled{field: scope + attributeName(list[i].Name), values: make(map[uint64][2]int)}
+				s = &sampleCounts{field: scope + attributeName(list[i].Name), values: make(map[uint64][2]int)}
 				known[key] = s
 				all = append(all, s)
 			}
@@ -280,7 +280,7 @@ func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) (names []stri
 			look(side, "resource.", list)
 		}
 	}
-	score := func(s *sampled) float64 {
+	score := func(s *sampleCounts) float64 {
 		most := 0.0
 		for _, n := range s.values {
 			d := math.Abs(float64(n[0])/max(1, sizes[0]) - float64(n[1])/max(1, sizes[1]))
@@ -291,8 +291,8 @@ func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) (names []stri
 		}
 		return most
 	}
-	all = slices.DeleteFunc(all, func(s *sampled) bool { return isIDs(len(s.values), int64(s.n)) || s.field == "resource.service.name" })
-	slices.SortFunc(all, func(a, b *sampled) int { return cmp.Or(cmp.Compare(score(b), score(a)), cmp.Compare(a.field, b.field)) })
+	all = slices.DeleteFunc(all, func(s *sampleCounts) bool { return isIDs(len(s.values), int64(s.n)) || s.field == "resource.service.name" })
+	slices.SortFunc(all, func(a, b *sampleCounts) int { return cmp.Or(cmp.Compare(score(b), score(a)), cmp.Compare(a.field, b.field)) })
 	looked = make(map[string]int, len(all))
 	for i, s := range all {
 		if i < contrastFields {

@@ -100,7 +100,7 @@ var pairs = map[string]string{
 	"phrase": " seed recovery mnemonic ", "code": " mfa otp totp authorization recovery backup ",
 }
 
-// maxWord is the number of bytes of a word that are looked up.
+// maxWord is the maximum length of a word in bytes. Longer words are cut before they are looked up.
 const maxWord = 24
 
 // A words splits a key into words. A word ends at every byte that is not a letter or digit, and where the case
@@ -254,8 +254,8 @@ func isConnection(name string) bool {
 	return strings.HasSuffix(name, "dsn") || strings.HasSuffix(name, "string") && strings.Contains(name, "conn")
 }
 
-// isSecretParameter reports whether the URL parameter called name is a secret, although an attribute called
-// name is not. Examples are the signatures of signed URLs.
+// isSecretParameter reports whether name is a secret as the name of a URL parameter, but not as the name of an
+// attribute. An example is the signature of a signed URL.
 func isSecretParameter(name string) bool {
 	var w [maxWord]byte
 	if len(name) > maxWord {

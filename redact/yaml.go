@@ -112,7 +112,7 @@ func (f *finder) block(end, i int, isText bool) {
 	}
 }
 
-// item finds the value in a line below name. The line is from from to to.
+// item finds the value in the line f.s[from:to], which is below the key name.
 func (f *finder) item(name string, from, to int) {
 	for strings.HasPrefix(f.s[from:to], "- ") {
 		from += 2 + blanks(f.s[from+2:to])

@@ -129,7 +129,8 @@ func TestS09Length(t *testing.T) {
 	}
 }
 
-// TestS09Memory checks that a sender that claims the largest entry and sends little of it costs little memory.
+// TestS09Memory checks that the receiver allocates little memory if a sender announces an entry of maximum size,
+// but sends only its beginning.
 func TestS09Memory(t *testing.T) {
 	r := receive(t, remote.Receiver{FrameTimeout: 5 * time.Second, MaxEntrySize: format.DefaultMaxEntrySize}, "127.0.0.1:0")
 	var before, after runtime.MemStats

@@ -120,7 +120,7 @@ func (m *model) add(k int, id uint32, e *format.TraceEntry) {
 	if hasSpan && !r.timed && e.Metadata.Name == format.NameSpanEnd && m.rows != nil {
 		isRaw := m.rows[parent].file == k && m.rows[parent].id == e.Parent
 		if isRaw && m.rows[parent].role == view.RoleSpan && e.Parent > 0 {
-			// Only the last end counts: no field of an earlier end stays.
+			// Only the last end counts: discard the fields of earlier ends.
 			s := &m.rows[parent]
 			*s = m.began[parent]
 			took := r.took

@@ -52,21 +52,20 @@ func sameTrace(v *view.View, known string) bool {
 	return err == nil && n > 0 && n <= fingerprintSize && fingerprint(v, n) == known
 }
 
-// fingerprint returns a text that identifies a trace. The text consists of a hash of the first bytes of the
-// entries of the first file, the number of hashed bytes, and the number of files. The parameter most limits
-// the number of hashed bytes. The text is the same for an IET and for the ET that is made from it.
+// fingerprint returns a text that identifies a trace: a hash of at limit limit bytes at the beginning of the first
+// file's entries, the number of hashed bytes, and the number of files. The text is the same for an IET and for the ET
+// that is made from it.
 // [sameTrace] compares fingerprints of files that have grown.
-func fingerprint(v *view.View, most int64) string {
-	hash, n := hashOf(v, 0, most)
+func fingerprint(v *view.View, limit int64) string {
+	hash, n := hashOf(v, 0, limit)
 	return hash + "-" + strconv.FormatInt(n, 36) + "-" + strconv.Itoa(len(v.Files()))
 }
 
-// hashOf returns a hash of the first bytes of a file's entries, and the number of hashed bytes. The parameter most
-// limits this number.
-func hashOf(v *view.View, file int, most int64) (hash string, n int64) {
+// hashOf returns a hash of at limit limit bytes at the beginning of a file's entries, and the number of hashed bytes.
+func hashOf(v *view.View, file int, limit int64) (hash string, n int64) {
 	e := entrybytes.Of(v.Files()[file])
 	h := sha256.New()
-	left, gap := most, int64(e.Gap())
+	left, gap := limit, int64(e.Gap())
 	var buf []byte // a copy, because a read from a mapped file faults if the file is truncated
 	for id := uint32(0); int(id) < v.Entries(file) && left > 0; id++ {
 		from := e.Offset(id) + gap

@@ -97,7 +97,7 @@ func testBudgets(t *testing.T, name string, forms []string, budgets []int, rows 
 	}
 }
 
-// checkBudget checks the answer out, which is full without a budget.
+// checkBudget compares out, the answer under a budget, with full, the answer without one.
 func checkBudget(t *testing.T, what, full, out string, budget, rows int) {
 	t.Helper()
 	at := strings.LastIndexByte(strings.TrimSuffix(out, "\n"), '\n') + 1

@@ -81,7 +81,7 @@ func (o *exportOptions) run(ctx context.Context, c *console, names []string) err
 	return errors.Join(asUsage(err), t.Damage())
 }
 
-// writeNew writes a file. The file gets its name when it is complete.
+// writeNew writes a temporary file, and renames it to name when it is complete.
 func writeNew(name string, replace bool, write func(w io.Writer) error) error {
 	f, err := osfile.CreateTemp(name)
 	if err != nil {

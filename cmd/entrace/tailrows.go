@@ -65,8 +65,8 @@ func (t *tailer) open(ctx context.Context, own bool) (err error) {
 		t.part = tail.Open(t.name, t.o.lines)
 	}
 	if t.part != nil {
-		// The number of entries is not known. The offset takes its place: every entry has more than one byte, so the
-		// offset is greater than the id, and no valid parent is rejected.
+		// The number of entries is not known, so the offset of the end is their upper bound: an entry has more than
+		// one byte. So every id of a parent is below the bound, and no valid parent is rejected.
 		t.size, t.entries = t.part.End, uint32(min(t.part.End, math.MaxUint32/2))
 		t.isET, t.died = t.part.IsET, false
 		t.newest, err = t.part.Entry(t.part.Len() - 1)

@@ -80,8 +80,8 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestRepeatsHaveTexts checks that calls with different queries do not count as repeats, waits do
-// not count either, and that repeats have the pattern of their texts.
+// TestRepeatsHaveTexts checks that neither calls with different queries nor waits count as repeats, and that a repeat
+// has the common pattern of its queries.
 func TestRepeatsHaveTexts(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	below := func(parent uint32, name, attribute string, texts ...string) uint32 {

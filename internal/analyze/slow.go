@@ -235,8 +235,8 @@ func (w *workload) why(ctx context.Context, g *group, e *Evidence, groups int) (
 		if slow && i == 0 {
 			longest := slices.MaxFunc(g.sides[true], func(a, b *call) int { return cmp.Compare(a.end-a.start, b.end-b.start) })
 			ran = slices.DeleteFunc(RanBeside(g.view, longest.row, in, others), func(b Beside) bool {
-				// Slow requests of one name overlap more because they are slow. A span that is itself far slower than
-				// usual is not a reason either: it waits for the same thing as the slow calls.
+				// Ignore requests of the same name: they overlap more because they are slow. Also ignore a span that is
+				// far slower than usual: it waits for the same thing as the slow calls.
 				return operation{service: b.Service, name: b.Name} == operationOf(g.view, longest.request.row) || b.Took > farAbove*farAbove*b.typical
 			})
 		}

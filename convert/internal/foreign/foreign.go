@@ -246,8 +246,8 @@ func Text(attrs *otel.Attributes, name string) string {
 	return ""
 }
 
-// Marks reads and removes attributes that hold fields of s. OpenTelemetry's exporters add them in formats that do
-// not have these fields. See OpenTelemetry's page "Transformation to non-OTLP formats".
+// Marks sets fields of s, such as its kind and status, from attributes, and removes these attributes. OpenTelemetry's
+// exporters write them to formats that do not have these fields. See OpenTelemetry's page "Transformation to non-OTLP formats".
 func Marks(s *otel.Span) {
 	a := &s.Attributes
 	if kind, ok := otel.ParseSpanKind(strings.ToLower(Text(a, "span.kind"))); ok {

@@ -177,8 +177,8 @@ func (j *Journal) lock(leaf bool, hint *Hint) (*shard, error) {
 	return s, nil
 }
 
-// Append appends a record. If it returns nil, the record is as safe as the medium. The result soon says that the
-// reader should call Capture soon, because many bytes were appended since the last call. The errors are ErrFull,
+// Append appends a record. If it returns nil, the record survives what the journal's medium survives. If soon is true,
+// many bytes were appended since the last Capture, and the reader should call Capture. The errors are ErrFull,
 // ErrBusy, ErrClosed, ErrTooLarge, and errors of the file. With CoarseClock, Append may change the time of the
 // record.
 func (j *Journal) Append(r *Record, hint *Hint) (soon bool, err error) {

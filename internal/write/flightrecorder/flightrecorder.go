@@ -11,7 +11,8 @@ import (
 // Of returns the Recorder of a *control.Control, which may be nil. Package control sets it.
 var Of func(control any) Recorder
 
-// A Recorder is the part of a flight recorder that span processors use. The methods are called concurrently. No lock is held.
+// A Recorder is the part of a flight recorder that span processors use. Span processors call the
+// methods concurrently, and hold no lock.
 type Recorder interface {
 	// Recorder returns the recorder for the spans. inside.Batch.Ended notifies it of the end of a span.
 	Recorder() *recorder.Recorder

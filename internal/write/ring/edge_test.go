@@ -231,7 +231,7 @@ func TestHeadRotates(t *testing.T) {
 	}
 }
 
-// TestRingResourceAgain checks that equal resources take room only once.
+// TestRingResourceAgain checks that equal resources are stored only once.
 func TestRingResourceAgain(t *testing.T) {
 	g := newRing(t, &ring.Options{Bytes: 4 << 20, Path: hosttest.Path(t, "x.ring")}, allProviders)
 	for i := range 60_000 {

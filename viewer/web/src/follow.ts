@@ -34,5 +34,5 @@ export function grow(m: Meta) {
   else if (m.generation !== was.generation) tell('The files are others by now, and the page shows them')
 }
 
-// resume ends a pause. The component of the page sets it.
+// resume ends a pause. The page component sets it.
 export const resume = signal<(() => void) | null>(null)

@@ -212,10 +212,10 @@ export class Server {
     return this.fetch('choose', { run, against })
   }
 
-  // follow calls grown with news, until the returned function is called. With paused, all other methods also answer
-  // from the state at the beginning of the pause, from the first news on. The server may have dropped this state, for
-  // example after a long interruption of the connection. In this case, the first news has other set, and the pause
-  // begins with the current state.
+  // follow calls grown with each News until the caller calls the returned function. If paused is true, all other
+  // methods answer from the state at the start of the pause as soon as the first News has come. The server may have
+  // dropped that state, for example after a long interruption of the connection. Then other is true in the first News,
+  // and the pause starts at the current state.
   follow(paused: boolean, grown: (n: News) => void): () => void {
     const stop = new AbortController()
     const run = async () => {

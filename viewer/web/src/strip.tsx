@@ -1,5 +1,5 @@
-// The strip above every view. It shows how many rows begin in each part of the time. The user selects a part of the
-// time in the strip.
+// The strip above every view shows how many rows begin in each part of the time. The user selects a time range in the
+// strip.
 import { useLatest } from './ask'
 import { type Axis, clamp, steps, x } from './bars'
 import { Canvas, onKeys, useChart } from './chart'
