@@ -19,7 +19,7 @@ import (
 // merge writes the entries of the files of v to w as one trace, as documented at Trace.Encode. It writes the rows
 // for which the function keep returns true, and their ancestors. If keep is nil, it writes all rows.
 func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view.Row) bool, lacksEnd func(file int) bool) error {
-	m := merger{w: w, v: v, files: v.Files(), keep: keep, ends: make(map[place]bool), cut: make(map[place]bool), waits: make(map[place]bool)}
+	m := merger{w: w, v: v, columns: columns.Of(v), files: v.Files(), keep: keep, ends: make(map[place]bool), cut: make(map[place]bool), waits: make(map[place]bool)}
 	if _, err := w.Write(format.Root()); err != nil {
 		return err
 	}
@@ -80,6 +80,7 @@ type place struct {
 type merger struct {
 	w         *format.Writer
 	v         *view.View
+	columns   columns.Columns // of v
 	files     []*format.File
 	keep      func(r view.Row) bool // nil: write every row
 	ends      map[place]bool        // the entries in which recorders report their end
@@ -112,7 +113,7 @@ func (m *merger) parent(p place) (up place, moved bool) {
 		return stored, false
 	}
 	file, id := m.v.ID(m.v.Parent(r))
-	if m.first(r) != r || file == p.file || m.cut[p] || m.v.Parent(r) == 0 || !columns.Of(m.v).SameResource(uint32(r), uint32(m.v.Parent(r))) {
+	if m.first(r) != r || file == p.file || m.cut[p] || m.v.Parent(r) == 0 || !m.columns.SameResource(uint32(r), uint32(m.v.Parent(r))) {
 		// Use the parent in the file. If the row is late in its file or has another resource, a view of the output
 		// finds the right parent by the ids.
 		if below, own := m.at(stored); own && m.first(below) != below {
@@ -129,7 +130,7 @@ func (m *merger) parent(p place) (up place, moved bool) {
 
 // first returns the row of the first half of the span at r. If the span is in one file, this is r.
 func (m *merger) first(r view.Row) view.Row {
-	first, _ := columns.Of(m.v).First(uint32(r))
+	first, _ := m.columns.First(uint32(r))
 	return view.Row(first)
 }
 
@@ -183,7 +184,7 @@ func (m *merger) write(p place) error {
 // later half of the span, or another file has the span with its end.
 func (m *merger) isHalf(p place) bool {
 	r, own := m.at(p)
-	return own && m.first(r) != r || columns.Of(m.v).IsCopy(uint32(r))
+	return own && m.first(r) != r || m.columns.IsCopy(uint32(r))
 }
 
 // writeBelow writes the entry at p below the entry at up, which was already written. The parameter moved is a result of
@@ -200,7 +201,7 @@ func (m *merger) writeBelow(p, up place, moved bool) (err error) {
 	}()
 	r, own := m.at(p)
 	resource := own && m.v.Role(r) == view.RoleResource
-	if !resource && !moved && !columns.Of(m.v).IsCorrected() && f.Version() == m.w.Version() {
+	if !resource && !moved && !m.columns.IsCorrected() && f.Version() == m.w.Version() {
 		m.raw, err = entrybytes.Of(f).Append(m.raw[:0], p.id)
 		if err == nil {
 			m.buf = wire.AppendMoved(m.buf[:0], m.raw, parent)

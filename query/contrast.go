@@ -291,8 +291,12 @@ func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) (names []stri
 		}
 		return most
 	}
-	all = slices.DeleteFunc(all, func(s *sampleCounts) bool { return isIDs(len(s.values), int64(s.n)) || s.field == "resource.service.name" })
-	slices.SortFunc(all, func(a, b *sampleCounts) int { return cmp.Or(cmp.Compare(score(b), score(a)), cmp.Compare(a.field, b.field)) })
+	all = slices.DeleteFunc(all, func(s *sampleCounts) bool {
+		return isIDs(len(s.values), int64(s.n)) || s.field == "resource.service.name"
+	})
+	slices.SortFunc(all, func(a, b *sampleCounts) int {
+		return cmp.Or(cmp.Compare(score(b), score(a)), cmp.Compare(a.field, b.field))
+	})
 	looked = make(map[string]int, len(all))
 	for i, s := range all {
 		if i < contrastFields {

@@ -254,7 +254,7 @@ func (q *Query) First(ctx context.Context, v *view.View, within view.Set[view.Ro
 		m.few = true
 		node, err := m.filter(f.x)
 		e := &env{m: m, read: v.NewReader()}
-		for k := 0; k < columns.Of(v).Blocks() && err == nil; k++ {
+		for k := 0; k < m.columns.Blocks() && err == nil; k++ {
 			err = ctx.Err()
 			if err != nil || within != nil && within[k*words64:min(len(within), (k+1)*words64)].Len() == 0 {
 				continue

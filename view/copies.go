@@ -348,9 +348,13 @@ func (b *builder) ofOneProcess(group []Row) (groups [][]Row) {
 	return slices.DeleteFunc(groups, func(g []Row) bool { return len(g) < 2 })
 }
 
-// spanKey returns the key of a span.
+// spanKey returns the key of a span. Without a trace, no other span has the key, because ids of spans are unique only
+// within a trace.
 func (b *builder) spanKey(r Row) (k rowKey, err error) {
 	id, err := b.spanID(r)
+	if b.trace(r) == 0 {
+		id = uint64(r)
+	}
 	return rowKey{uint64(b.start(r)), uint64(b.trace(r)), id, uint64(b.copies.numbers[b.resource(r)])}, err
 }
 

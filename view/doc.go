@@ -35,8 +35,8 @@
 // merges the later half of the span into the row of the earlier half, like an end.
 //
 // Several files of one process can contain the same records, for example snapshots of a flight recorder. The view
-// shows all copies of a record as one row. Spans are copies if they have the same ids, start and resource. Other
-// records are copies if they have the same content and the same parent. See [View.Copies].
+// shows all copies of a record as one row. Spans are copies if they have the same ids, start and resource, and
+// a trace id. Other records are copies if they have the same content and the same parent. See [View.Copies].
 //
 // # Memory and time
 //

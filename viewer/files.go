@@ -52,7 +52,7 @@ func sameTrace(v *view.View, known string) bool {
 	return err == nil && n > 0 && n <= fingerprintSize && fingerprint(v, n) == known
 }
 
-// fingerprint returns a text that identifies a trace: a hash of at limit limit bytes at the beginning of the first
+// fingerprint returns a text that identifies a trace: a hash of at most limit bytes at the beginning of the first
 // file's entries, the number of hashed bytes, and the number of files. The text is the same for an IET and for the ET
 // that is made from it.
 // [sameTrace] compares fingerprints of files that have grown.
@@ -61,7 +61,7 @@ func fingerprint(v *view.View, limit int64) string {
 	return hash + "-" + strconv.FormatInt(n, 36) + "-" + strconv.Itoa(len(v.Files()))
 }
 
-// hashOf returns a hash of at limit limit bytes at the beginning of a file's entries, and the number of hashed bytes.
+// hashOf returns a hash of at most limit bytes at the beginning of a file's entries, and the number of hashed bytes.
 func hashOf(v *view.View, file int, limit int64) (hash string, n int64) {
 	e := entrybytes.Of(v.Files()[file])
 	h := sha256.New()
@@ -77,7 +77,7 @@ func hashOf(v *view.View, file int, limit int64) (hash string, n int64) {
 		h.Write(buf)
 		left -= n
 	}
-	return hex.EncodeToString(h.Sum(nil)[:8]), most - left
+	return hex.EncodeToString(h.Sum(nil)[:8]), limit - left
 }
 
 // A beginning is a hash that identifies the first n bytes of a file's entries.
