@@ -58,7 +58,7 @@ export function Details() {
         ) : search.query.value && search.found.value?.count ? (
           <HitsOf />
         ) : (
-          none('Select a row to see all that was recorded of it.')
+          none('Select a row to see everything that was recorded about it.')
         )}
       </aside>
     )
@@ -95,14 +95,14 @@ export function Details() {
           <IconButton
             icon="copy"
             label="Copy for an issue"
-            title="Copy for an issue: this and what is below, as Markdown"
+            title="Copy for an issue: this row and the rows below it, as Markdown"
             onClick={() => copyIssue(e)}
           />
           {e.below > 0 && (
             <IconButton
               icon="root"
-              label="Show this and what is below alone"
-              title="Show this and what is below alone (r)"
+              label="Show only this row and the rows below it"
+              title="Show only this row and the rows below it (r)"
               onClick={() => selection.subtree(e.row)}
             />
           )}
@@ -429,7 +429,7 @@ function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; 
 
 function Logs({ row }: { row: number }) {
   const { value: r, failed } = useAnswer('logs', { row }, trace.version(), 0)
-  if (!r) return none(failed ? `They cannot be read: ${failed}` : 'Reading…')
+  if (!r) return none(failed ? `The log records cannot be read: ${failed}` : 'Reading…')
   if (!r.total) return none('There are no log records at this row or below.')
   return (
     <div>

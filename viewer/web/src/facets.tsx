@@ -33,7 +33,7 @@ export function Facets() {
     shown = all.value ? fields : fields.slice(0, most)
   return (
     <aside class="fac sunk scroll" aria-label="Facets" tabIndex={0}>
-      <h2>{hits ? 'What differs' : 'What there is'}</h2>
+      <h2>{hits ? 'What differs' : 'Frequent values'}</h2>
       <p class="key flex small soft">
         <span class="el">
           <i /> {against ? `in ${plain(against)}` : 'all in the window'}
@@ -58,7 +58,7 @@ export function Facets() {
               <button
                 class="fv apart rel wide cut"
                 disabled={!v.where}
-                title={`Only ${plain(v.where)}: ${count(grey)} of ${count(total)}${hits > 0 ? `, ${count(v.in)} of ${count(hits)} ${against ? 'here' : 'hits'}` : ''}; with Alt without it`}
+                title={`Only ${plain(v.where)}: ${count(grey)} of ${count(total)}${hits > 0 ? `, ${count(v.in)} of ${count(hits)} ${against ? 'here' : 'hits'}` : ''}; Alt: without it`}
                 onClick={e => search.add(v.where, e.altKey)}>
                 <i class="all abs" style={{ width: of * 100 + '%' }} />
                 <span class="el">{plain(v.value)}</span>
@@ -74,7 +74,7 @@ export function Facets() {
             (trace.meta.value!.static === undefined ? (
               <button
                 class="lk"
-                title="All values, with how often each is there"
+                title="All values, with the number of rows of each"
                 onClick={() => search.tableOf(f.field)}>
                 all {count(f.more + f.values.length)} values
               </button>

@@ -30,7 +30,7 @@ export function FlameView() {
     <div class="tbv">
       <div class="tool">
         <Choose
-          label="What is wide"
+          label="Meaning of the width"
           now={page.wide.value}
           to={id => {
             page.wide.value = id
@@ -44,11 +44,11 @@ export function FlameView() {
         />
         <span class="q">
           {page.root.value
-            ? `${plain(selection.rootName.value)} and what is below`
+            ? `${plain(selection.rootName.value)} and the rows below`
             : q
               ? f && !inTime
-                ? `${many(f.roots, 'hit')} and what is below`
-                : 'The hits and what is below'
+                ? `${many(f.roots, 'hit')} and the rows below`
+                : 'The hits and the rows below'
               : 'Whole file'}
           {f && f.left > 0 && `, ${count(f.left)} narrow ones left out`}
         </span>
@@ -124,7 +124,7 @@ function Merged({ f }: { f: Flame }) {
       reach={0}
       height={(deepest + 1) * row + 2}
       paint={(pen, marked) => paint(pen, f, blocks, marked)}
-      label={`Flame of ${count(f.nodes.length)} names; arrows move, Enter widens.`}
+      label={`Flame graph of ${count(f.nodes.length)} names; arrows move, Enter widens.`}
       says={i => says(f.nodes[i]!)}
       info={i => <Info n={f.nodes[i]!} />}
       at={at}

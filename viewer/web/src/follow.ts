@@ -30,8 +30,8 @@ export function grow(m: Meta) {
     prints.add(m.fingerprint)
   })
   if (news.length && (m.generation !== was.generation || m.files.length > was.files.length))
-    tell(`The page goes on with ${news.join(', ')}`)
-  else if (m.generation !== was.generation) tell('The files are others by now, and the page shows them')
+    tell(`The page continues with ${news.join(', ')}`)
+  else if (m.generation !== was.generation) tell('The files were replaced, and the page shows the new ones')
 }
 
 // resume ends a pause. The page component sets it.

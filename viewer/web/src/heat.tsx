@@ -156,7 +156,7 @@ export function HeatMap({ find, children }: { find: false | ((q: string) => void
               name="Failed"
               value={count(h.failed)}
               kind="err"
-              hint="Choose those that failed"
+              hint="Choose the failed requests"
               act={() => all(0n, 'f')}
               line={sums(c => c.failed)}>
               {percent(h.failed, h.requests)}
@@ -167,7 +167,7 @@ export function HeatMap({ find, children }: { find: false | ((q: string) => void
               name="Never ended"
               value={count(h.open)}
               kind="warn"
-              hint="Find them"
+              hint="Find these requests"
               act={find && (() => find('{ span:open }'))}
             />
           )}
@@ -181,7 +181,7 @@ export function HeatMap({ find, children }: { find: false | ((q: string) => void
             <Figure
               name={name}
               value={took(d)}
-              hint="Choose the slower ones"
+              hint="Choose the slower requests"
               act={act}
               line={quantiles(cells, columns, h.edges, q)}
             />
@@ -203,7 +203,7 @@ export function HeatMap({ find, children }: { find: false | ((q: string) => void
         style={{ paddingLeft: gutter + 'px' }}
         role="group"
         tabIndex={enough ? 0 : undefined}
-        aria-label={`Map of ${many(h?.requests ?? 0, 'request')} by when they began and how long they took. Draw a box, or press the arrows, to see what some share`}>
+        aria-label={`Map of ${many(h?.requests ?? 0, 'request')} by start and duration. Draw a box, or press the arrow keys, to see what the requests in it share`}>
         {failed
           ? none(failed)
           : enough && (
@@ -301,7 +301,7 @@ function Chosen({ asked, n, find }: { asked: string; n: number; find: false | ((
         {c && c.failed > 0 && <span class="err">, {count(c.failed)} failed</span>}
       </h2>
       {failed && none(failed)}
-      {sure && now === 0 && none('None began and took so long.')}
+      {sure && now === 0 && none('No request began then and took so long.')}
       {c && now > 0 && (
         <ul>
           {c.groups.map(g => (

@@ -147,7 +147,7 @@ const Info = ({ run, from, service }: { run: LaneRun; from: bigint; service: str
       Show in the tree
     </button>{' '}
     <button class="btn s" onClick={() => selection.subtree(run.row)}>
-      This and what is below
+      This and the rows below
     </button>
   </>
 )

@@ -113,7 +113,7 @@ function App() {
           <select
             class="ib no-n"
             aria-label="Save as"
-            title="Save what is selected: the hits, or this subtree"
+            title="Save the selected rows: the hits, or this subtree"
             value=""
             onChange={e => {
               const f = m.formats.find(f => f.name === e.currentTarget.value)
@@ -137,7 +137,7 @@ function App() {
         {(page.utc.value || zone(m.last_unix_nano ?? 0n) !== 'UTC') && (
           <button
             class="ib no-n"
-            title="Write times in UTC, or in the zone of this browser"
+            title="Show times in UTC, or in the time zone of this browser"
             onClick={set(page.utc, page.utc.value ? '' : '1')}>
             {zone(m.last_unix_nano ?? 0n)}
           </button>
@@ -161,12 +161,12 @@ function App() {
             A copy of{' '}
             {m.static ? (
               <>
-                what <code class="mono">{plain(m.static)}</code> selects
+                the rows of <code class="mono">{plain(m.static)}</code>
               </>
             ) : (
               'the trace'
             )}
-            , as it was. It finds words; queries need 'entrace view'.
+            , as exported. It finds words; queries need 'entrace view'.
           </Notice>
         )}
         {m.notices.map(n => (
@@ -227,7 +227,7 @@ function App() {
             <kbd>e</kbd> next error
           </span>
           <span>
-            <kbd>double click</kbd> this request alone
+            <kbd>double click</kbd> only this request
           </span>
           <span>
             <kbd>?</kbd> keys
@@ -267,7 +267,7 @@ function Runs({ runs }: { runs: Run[] }) {
           </button>{' '}
           {plain(r.text)}{' '}
           <button class="btn s" aria-pressed={against.value === r.name} onClick={set(against, r.name)}>
-            compare the next one with this
+            compare the next recording with this
           </button>
         </p>
       ))}
@@ -295,7 +295,7 @@ function Tools() {
       <label class="q">
         Open{' '}
         <select
-          aria-label="What is open"
+          aria-label="Open levels"
           value={selection.toggled.value.length ? 'some' : String(selection.depth.value)}
           onChange={e => {
             const what = e.currentTarget.value
@@ -342,13 +342,13 @@ function Legend() {
       onFocusOut={e => {
         if (!e.currentTarget.contains(e.relatedTarget as Node | null)) e.currentTarget.open = false
       }}>
-      <summary class="ib" title="What the colors of spans stand for">
+      <summary class="ib" title="Meaning of the colors of spans">
         Colors
       </summary>
       <div class="pop raised card abs scroll" tabIndex={-1}>
         {several && (
           <Choose
-            label="What colors stand for"
+            label="Meaning of the colors"
             now={page.byName.value}
             to={id => {
               page.byName.value = id
@@ -394,7 +394,7 @@ function Pills() {
         <button
           class="btn s no-n"
           aria-pressed={time.byLength.value}
-          title="Bars begin where their request does, to compare how long requests took (b)"
+          title="Align bars at the start of their request, to compare durations (b)"
           onClick={time.toggleLengths}>
           By length
         </button>
@@ -403,7 +403,7 @@ function Pills() {
         <button
           class="btn s no-n"
           aria-pressed={selection.withPath.value}
-          title="What the request of the selected row waited for: measured if Go's execution trace tells, else inferred from times (c)"
+          title="What the request of the selected row waited for: measured with Go's execution trace if the file has one, otherwise inferred from times (c)"
           onClick={flip(selection.withPath)}>
           Critical path
           {selection.path.value &&
@@ -422,11 +422,7 @@ function Pills() {
         </button>
       )}
       {time.shortest.value > 0n && (
-        <button
-          class="btn s"
-          aria-pressed
-          title="Spans that took less are left out (t)"
-          onClick={() => time.leaveOutShort(0n)}>
+        <button class="btn s" aria-pressed title="Shorter spans are hidden (t)" onClick={() => time.leaveOutShort(0n)}>
           From {duration(time.shortest.value)} on
         </button>
       )}
@@ -439,12 +435,12 @@ const keys: [string, [string, string][]][] = [
     'Rows',
     [
       ['↓ j, ↑ k', 'next, previous'],
-      ['→ l, ← h', 'open; close, or to the one above'],
+      ['→ l, ← h', 'open; close, or go to the row above'],
       ['g, G', 'first, last'],
       ['Enter', 'details'],
-      ['E', 'open a level more'],
+      ['E', 'open one more level'],
       ['x', 'open to the hits'],
-      ['r', 'this subtree alone'],
+      ['r', 'only this subtree'],
       ['Esc', 'the whole file again']
     ]
   ],
@@ -464,12 +460,12 @@ const keys: [string, [string, string][]][] = [
       ['w, s', 'zoom in, zoom out'],
       ['a, d', 'pan left, pan right'],
       ['f', 'fit to this row'],
-      ['double click', 'this request alone'],
-      ['0', 'all of the time'],
+      ['double click', 'only this request'],
+      ['0', 'the whole time'],
       ['drag', 'choose a part of the time'],
-      ['i', 'what lies outside, too'],
+      ['i', 'show rows outside, too'],
       ['z', 'fold idle times'],
-      ['t', 'leave out short spans'],
+      ['t', 'hide short spans'],
       ['c', 'critical path'],
       ['b', 'bars by length or by time'],
       ['Ctrl wheel', 'zoom in, zoom out'],
@@ -512,9 +508,8 @@ function Keys() {
       </div>
       <h2>Signs</h2>
       <p class="q">
-        A solid bar is a span without spans below, a light one has some. Hatched: never ended. A red end: it failed.
-        Marks on a bar are log records: a triangle is a warning or an error. A closed bar shows the longest spans below
-        it.
+        A solid bar is a span without spans below it; a light bar has some. Hatched: never ended. Red end: failed. Marks
+        on a bar are log records: a triangle is a warning or an error. A closed bar shows the longest spans below it.
       </p>
       <p class="colors flex wrap">
         {(m.services.length > 1 ? m.services : Object.keys(m.names)).slice(0, 10).map(n => (
@@ -538,15 +533,13 @@ function copyLink() {
     .copy(
       command ? command + '\n' + url : url,
       'The link is copied',
-      trace.embedded
-        ? 'The editor did not let it be copied'
-        : 'The browser did not let it be copied; the address has everything'
+      trace.embedded ? 'The editor did not allow copying' : 'The browser did not allow copying; the address is the link'
     )
     .then(ok => {
       if (ok)
         page.tell(
           command
-            ? 'Copied: a command that opens the same later, and the link, for this browser while the program runs'
+            ? 'Copied: a command that opens this view later, and a link for this browser while the program runs'
             : 'The link is copied'
         )
     })

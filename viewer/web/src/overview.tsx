@@ -98,7 +98,7 @@ export function Overview() {
         </List>
         <List
           title="What spans waited for"
-          hint="As an execution trace tells, the longest first"
+          hint="From the execution trace, the longest first"
           items={(waits ?? []).map(w => ({
             name: plain(w.text),
             kind: 'says',
@@ -108,7 +108,7 @@ export function Overview() {
         />
         {t.growth.length > 0 && (
           <section class="tl3">
-            <h2>It grows</h2>
+            <h2>Growing numbers</h2>
             {t.growth.map(g => (
               <p class="says">
                 {g.of}: {g.first} → {g.last} in {duration(g.time_nano)}
@@ -167,7 +167,7 @@ export function Overview() {
         />
         <List
           title="Repeated calls"
-          hint="Five spans of one name or more, directly below the same span"
+          hint="Five or more spans of one name, directly below the same span"
           items={t.repeats.map(r => ({
             name: plain(call(r)),
             kind: 'el mono',

@@ -50,7 +50,7 @@ export function tell(text: string) {
 }
 
 // copy copies a text to the clipboard. The result says whether it succeeded.
-export const copy = (text: string, done = 'Copied', not = 'The browser did not let it be copied') =>
+export const copy = (text: string, done = 'Copied', not = 'The browser did not allow copying') =>
   Promise.resolve()
     .then(() => navigator.clipboard.writeText(text))
     .then(

@@ -249,7 +249,7 @@ export function Query() {
         />
       ))}
       <Choose
-        label="What the query does"
+        label="Effect of the query"
         now={search.mode.value}
         to={selection.setMode}
         of={[

@@ -51,7 +51,7 @@ function Lane({ r, axis, left }: { r: Runtime; axis: Axis; left: number }) {
           <i class="k h" /> heap <i class="k g" /> goroutines <i class="k c" /> GC
         </b>
         <br />
-        {says || 'no sample in sight'}
+        {says || 'no sample in this time'}
       </span>
       <Canvas
         name="lane"

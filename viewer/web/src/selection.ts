@@ -116,7 +116,7 @@ export async function openToHits() {
     })
     if (w.more)
       tell(
-        `These are too many hits: ${w.rows.length.toLocaleString('en-US')} rows are open, which lead to the first ones`
+        `There are too many hits: ${w.rows.length.toLocaleString('en-US')} rows are open, which lead to the first hits`
       )
   } catch (e) {
     tell(textOf(e))
@@ -143,7 +143,7 @@ export function toggle(row: number) {
   act()
   const list = toggled.value.length < maxToggled ? toggled.value : []
   if (list !== toggled.value)
-    notice.value = 'So many rows were opened or closed one by one that the others are as they were'
+    notice.value = 'Too many rows were opened or closed one by one: the earlier ones are as they were'
   toggled.value = list.includes(row) ? list.filter(r => r !== row) : [...list, row].sort((a, b) => a - b)
 }
 
@@ -209,12 +209,12 @@ export async function next(dir: 'next' | 'prev', what = '') {
   if (!f.count && windowText.value) {
     // search outside the chosen time
     toggleInside()
-    tell('The chosen time has none: all rows are shown')
+    tell('The chosen time has no such row: all rows are shown')
     next(dir, what)
     return
   }
   if (!f.count) {
-    tell(what === 'error' ? 'There is no error' : what ? 'Every span has ended' : 'Nothing is found')
+    tell(what === 'error' ? 'There is no error' : what ? 'Every span has ended' : 'Nothing was found')
     return
   }
   if (!what) found.value = f

@@ -313,7 +313,7 @@ export class Static implements Source {
       const key = (i: number) => `${this.d.rows[i - 1]!.entry.name}\n${this.line(i).service}`,
         list = this.d.why[key(row)],
         outside = !this.inside(row, window)
-      if (of.includes('-')) throw limit('What is drawn')
+      if (of.includes('-')) throw limit('A drawn selection')
       if (!list || (window && !outside)) throw limit(list ? 'Why in a part of the time' : 'Why of so many names')
       const took = this.line(row).took_nano,
         failed = isError(this.flags(row)),
@@ -358,7 +358,7 @@ export class Static implements Source {
       return this.d.paths[whole] ?? null
     },
     choice: () => {
-      throw limit('What they share')
+      throw limit('A comparison of requests')
     },
     entry: ({ row }) => {
       const r = this.d.rows[row - 1]

@@ -84,9 +84,9 @@ export function Strip() {
         says +
         (part
           ? `. Chosen: ${moment(part.from, 3)}, ${duration(part.to - part.from)}`
-          : '. Draw over it, or press the arrows, to choose a part')
+          : '. Drag over it, or press the arrow keys, to choose a part')
       }
-      title="Draw over a part to see its rows alone; double click for all"
+      title="Drag over a part to see only its rows; double-click for all"
       onPointerDown={press}
       onKeyDown={onKeys({ ArrowLeft: arrow(-1n), ArrowRight: arrow(1n) })}
       onDblClick={() => time.choose(null)}>
@@ -167,7 +167,7 @@ export function Chosen() {
         <button
           class="btn s"
           aria-pressed={!!last}
-          title="A part of the time that moves with what is new"
+          title="A window that moves with new rows"
           onClick={() => time.choose(last ? null : { last: 10_000_000_000n })}>
           Last 10 s
         </button>
@@ -176,17 +176,13 @@ export function Chosen() {
         <button
           class="btn s"
           aria-pressed={time.inside.value}
-          title="Leave out what lies outside (i)"
+          title="Hide rows outside of the window (i)"
           onClick={time.toggleInside}>
           Only the window
         </button>
       )}
       {time.idle().length > 0 && page.view.value === 'tree' && (
-        <button
-          class="btn s"
-          aria-pressed={time.folded.value}
-          title="Take no room for long times without anything (z)"
-          onClick={time.fold}>
+        <button class="btn s" aria-pressed={time.folded.value} title="Fold idle time (z)" onClick={time.fold}>
           Fold {count(time.idle().length)} idle
         </button>
       )}

@@ -104,7 +104,7 @@ export function TableView() {
           />
         ) : (
           <Choose
-            label="What the table has"
+            label="Lines of the table"
             now={page.form.value}
             to={id => {
               page.form.value = id
@@ -175,7 +175,7 @@ export function TableView() {
                     </th>
                   )
                 })}
-                {t.lines.some(l => l.spark) && <th title="How many begin at which time">over time</th>}
+                {t.lines.some(l => l.spark) && <th title="Number of rows that begin, over time">over time</th>}
               </tr>
             </thead>
             <tbody>
@@ -195,7 +195,7 @@ export function TableView() {
                         {(l.where || l.row) && (i === 0 || name === 'name' || name === 'text') ? (
                           <button
                             class="lk"
-                            title={l.where ? `Show ${plain(l.where)}; with Alt all others` : 'Show in the tree'}
+                            title={l.where ? `Show ${plain(l.where)}; Alt: all others` : 'Show in the tree'}
                             onClick={e => take(l, e.altKey)}>
                             {cell(v, kind) || '(none)'}
                           </button>

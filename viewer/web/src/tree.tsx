@@ -137,7 +137,7 @@ export function Tree() {
         {!narrow && <div class="n">{m.spans ? 'Duration' : 'Time'}</div>}
         <div
           class="ruler crosshair rel cut"
-          title="Drag over a part to see it alone"
+          title="Drag over a part to see only this part"
           onPointerDown={brush}
           onMouseDown={e => e.preventDefault()}
           onDblClick={time.wholeAxis}>
@@ -228,7 +228,7 @@ function Empty() {
       </p>
       {time.windowText.value && (
         <button class="btn" onClick={() => time.choose(null)}>
-          Show all of the time
+          Show the whole time
         </button>
       )}
       {search.only.value && (

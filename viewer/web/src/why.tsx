@@ -73,7 +73,7 @@ export function WhyOf({ row }: { row: number }) {
         </Section>
       ) : (
         <Section title={`Among ${count(w.count)} of this name`}>
-          {w.outside && <p class="says q">It lies outside of the chosen time, and stands among all of the name.</p>}
+          {w.outside && <p class="says q">It is outside the chosen time, and compared with all of its name.</p>}
           <p class="says">
             {took === null || !w.count ? (
               'None of them has ended.'
@@ -120,7 +120,7 @@ export function WhyOf({ row }: { row: number }) {
                 {count(w.against.there.failed)} failed there, {count(w.against.here.failed)} here.
               </>
             ) : (
-              'It has no span of the name that has ended.'
+              'It has no span of this name that has ended.'
             )}
           </p>
           {w.against.there.count > 0 && <Shares c={w.against.shares} of="here" others="there" />}
@@ -131,7 +131,7 @@ export function WhyOf({ row }: { row: number }) {
           title={`What the ${w.of} ones share (${count(w.shares.in)}${low === undefined ? '' : high ? ` from ${duration(low)} to ${duration(high)}` : ` over ${duration(low)}`}, and ${many(w.shares.others, 'other')})`}>
           {w.shares.others > 0 && ((w.slow > 0 && w.failed > 0) || high > 0n) && (
             <Choose
-              label="What is compared with the others"
+              label="Spans to compare with the others"
               now={w.of}
               to={id => {
                 if (id !== 'drawn') of.value = id
@@ -283,7 +283,7 @@ function Shares({
   others?: string
   add?: (where: string, not: boolean) => void
 }) {
-  if (!c.fields.length) return none('No attribute tells them from the others.')
+  if (!c.fields.length) return none('No attribute distinguishes them from the others.')
   return (
     <>
       {c.fields.map(f =>
@@ -328,7 +328,7 @@ export function HitsOf() {
     <Section
       title={
         against
-          ? `What the hits have more than in ${plain(against)} (${count(c.in)}, and ${count(c.others)} there)`
+          ? `What the hits have more often than in ${plain(against)} (${count(c.in)}, and ${count(c.others)} there)`
           : `What the hits share (${count(c.in)}, and ${many(c.others, 'other')} of their names)`
       }>
       <Shares c={{ ...c, fields }} of={against ? 'here' : 'hits'} others={against ? 'there' : 'others'} />
@@ -390,7 +390,7 @@ function Histogram({
         ref={box}
         role="img"
         aria-label={`Histogram of ${count(w.count)} durations, from ${duration(w.bars[0]!.from_nano)} to ${duration(w.bars[n - 1]!.to_nano)}`}
-        title="Draw over the bars to compare those with the others"
+        title="Drag over bars to compare their spans with the others"
         onPointerDown={begin}>
         {w.bars.map((b, i) => (
           <i

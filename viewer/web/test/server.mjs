@@ -98,7 +98,7 @@ test('failures: a link with what cannot be asks a few times, and not for ever', 
   await until(async () => (await names(page)).length, n => n === 13)
   child.kill('SIGKILL')
   const before = page.requests.length
-  await page.getByLabel('What is open').selectOption('1')
+  await page.getByLabel('Open levels').selectOption('1')
   await page.getByText('does not answer').waitFor()
   await page.waitForTimeout(1000)
   assert.ok(page.requests.length - before < 6)
