@@ -226,7 +226,7 @@ func unreadable(head []byte, name string) string {
 	case head[0] == 0x0a && isMessage(head):
 		return "looks like a single OTLP protobuf message without a length before it: read it with --from otlp"
 	case isText(head):
-		return "is a text file; entrace reads et, iet and the formats that 'entrace convert --list' prints, and every text as lines with --from log"
+		return "is a text file; entrace reads et, iet and the formats that 'entrace convert --list' prints, and any text as lines with --from log"
 	}
 	return ""
 }
@@ -288,7 +288,7 @@ var isParquet = begins("PAR1", "PARE")
 var codecs = []*codec{
 	{FormatInfo: FormatInfo{Format: ET, Extensions: []string{".et"}, What: "ENTRACE's mapped format"}},
 	{FormatInfo: FormatInfo{Format: IET, Extensions: []string{".iet"}, What: "ENTRACE's stream"}},
-	{FormatInfo: FormatInfo{Format: IETPrefix, Extensions: []string{".ietprefix"}, What: "the stream with lengths, as it goes over TCP"}},
+	{FormatInfo: FormatInfo{Format: IETPrefix, Extensions: []string{".ietprefix"}, What: "the stream with lengths, as sent over TCP"}},
 	{
 		FormatInfo: FormatInfo{
 			Format: "heph", Extensions: []string{".htf"}, What: "Heph's trace format",
@@ -299,14 +299,14 @@ var codecs = []*codec{
 	{
 		FormatInfo: FormatInfo{
 			Format: "measureme", Extensions: []string{".mm_profdata"}, What: "rustc's self profile, versions 8 and 9",
-			LostIn: "which strings were shared, those over 4 MiB",
+			LostIn: "which strings were shared, strings over 4 MiB",
 		},
 		decode: measureme.Decode, is: begins("MMPD"),
 	},
 	{
 		FormatInfo: FormatInfo{
 			Format: "otlp", Extensions: []string{".jsonl"}, JSON: true, What: "OTLP, as JSON lines of spans and log records; reads protobuf as well",
-			LostIn: "the order of spans, resources without any, unknown fields", LostOut: "entries that are no spans or log records; numbers beyond 63 bits become texts",
+			LostIn: "the order of spans, empty resources, unknown fields", LostOut: "entries that are no spans or log records; numbers beyond 63 bits become strings",
 		},
 		decode: decodeOTLP,
 		encode: func(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) },
@@ -316,7 +316,7 @@ var codecs = []*codec{
 	},
 	{
 		FormatInfo: FormatInfo{
-			Format: "otlp-proto", Extensions: []string{".binpb"}, What: "OTLP, as protobuf messages behind their lengths",
+			Format: "otlp-proto", Extensions: []string{".binpb"}, What: "OTLP, as protobuf messages, each after its length",
 			LostIn: "as otlp", LostOut: "as otlp",
 		},
 		decode: decodeOTLP,
@@ -358,13 +358,13 @@ var codecs = []*codec{
 	{
 		FormatInfo: FormatInfo{
 			Format: "chrome", Extensions: []string{".trace.json", ".chrome.json"}, JSON: true, What: "Chrome's trace events, for Perfetto, Firefox's profiler and speedscope",
-			LostOut: "types of resource attributes, schema URLs, levels of spans; large numbers become texts",
+			LostOut: "types of resource attributes, schema URLs, levels of spans; large numbers become strings",
 		},
 		encode: chrome.Encode,
 	},
 	{
 		FormatInfo: FormatInfo{
-			Format: "parquet", Extensions: []string{".parquet"}, What: "Parquet, a row an entry, for SQL",
+			Format: "parquet", Extensions: []string{".parquet"}, What: "Parquet, a row for each entry, for SQL",
 			LostOut: "the order of attributes, the kinds of whole numbers, which entries ended a span",
 		},
 		encode: parquet.Encode,

@@ -21,27 +21,27 @@ func archiveCommand() *command {
 	o := new(archiveOptions)
 	return &command{
 		use:   "archive DIR --to TARGET",
-		short: "Make Parquet of all finished traces of a folder, by service and day",
+		short: "Archive the finished traces of a folder as Parquet, by service and day",
 		long: `archive writes the finished traces of a folder as Parquet, for DuckDB, ClickHouse and others.
 
   entrace archive traces --to archive                 a folder
   entrace archive traces --to s3://bucket/traces      S3, or a server that speaks its protocol
   entrace archive traces --to archive --dry-run       only print what would be written
 
-Each service and day (UTC) of a trace becomes an object, service=NAME/day=2026-11-24/ID-N.parquet. ID is
-the SHA-256 of the trace. When all objects of a trace are written, _manifest/ID.json says so, and the trace
-is not archived again. If archive is killed, run it again: nothing is lost, and nothing is there twice.
-Several archive commands may write to one TARGET.
+archive writes an object for each service and day (UTC) of a trace: service=NAME/day=2026-11-24/ID-N.parquet.
+ID is the SHA-256 of the trace. After the last object of a trace, archive writes _manifest/ID.json, and later
+runs skip this trace. If archive is killed, run it again: no data is lost or stored twice. Several archive
+commands may write to one TARGET.
 
-Traces that are not finished wait for the next run. A damaged trace is reported, and the others are
-archived. Folders in DIR are not searched.
+archive skips unfinished traces; a later run archives them. It reports damaged traces, and archives the
+others. It does not search subfolders of DIR.
 
-S3 is set up by AWS_ENDPOINT_URL, AWS_REGION, AWS_CA_BUNDLE and credentials as for other programs:
-AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE and the files of ~/.aws, or the role of the
-machine or container.`,
+For S3, archive reads AWS_ENDPOINT_URL, AWS_REGION and AWS_CA_BUNDLE. It takes credentials from
+AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from AWS_PROFILE and the files of ~/.aws, or from the role of
+the machine or container, as other programs do.`,
 		args: takes(1, 1),
 		flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&o.to, "to", "", "where the archive is: a folder, or `s3://BUCKET/PREFIX`")
+			flags.StringVar(&o.to, "to", "", "where to write the archive: a folder, or `s3://BUCKET/PREFIX`")
 			flags.BoolVar(&o.dry, "dry-run", false, "write nothing, and print what would be written")
 		},
 		run:      o.run,

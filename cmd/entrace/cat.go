@@ -23,20 +23,20 @@ func catCommand() *command {
 	o, conversation := &rowFlags{time: timeLocal, selection: selection{alone: true}}, false
 	return &command{
 		use:   "cat FILE...",
-		short: "Print the entries of a trace as they are stored, a line each",
+		short: "Print the entries of a trace as they are stored, one per line",
 		long: `cat prints the entries of a trace as they are stored, in the order of their ids.
 
   entrace cat app.et                            ID <PARENT TIME LEVEL NAME: MESSAGE [TARGET] ATTRIBUTE=VALUE…
-  entrace cat --json app.et                     an object a line
+  entrace cat --json app.et                     one object per line
   entrace cat -q 'level = error' app.et         the entries of the rows that a query selects
-  entrace cat --conversation app.et             what a program and its models said to each other
+  entrace cat --conversation app.et             the messages between a program and its models
 
 - is the standard input. With -q, --since or --until, cat prints the entries of the selected rows, and the
-ends of selected spans. Of a damaged file, cat prints the entries that are whole, and exits with 1. In JSON,
-U64 and I64 are numbers of up to 64 bits, which some programs round, such as old versions of jq.`,
+ends of selected spans. If a file is damaged, cat prints its intact entries, and exits with 1. In JSON, U64
+and I64 are numbers of up to 64 bits; some programs, such as old versions of jq, round them.`,
 		flags: func(flags *pflag.FlagSet) {
 			o.add(flags)
-			flags.BoolVar(&conversation, "conversation", false, "print the messages to and from generative models, of FILE#ID also those below it")
+			flags.BoolVar(&conversation, "conversation", false, "print the messages to and from generative models; for FILE#ID, also the messages below this row")
 			redactFlag(flags, &o.redact, redactRead)
 			flags.BoolVar(&o.json, "json", false, "print one JSON object for each entry")
 		},

@@ -28,8 +28,8 @@ func checkCommand() *command {
   entrace check -q '{ name = "GET /cart" && duration > 100ms }' --expect '<=3' app.et
   entrace check -q '{ name = migrate }' --expect 1 app.et
 
-check exits with 0 if the number of rows is as expected. If not, it prints the rows and exits with 1. After any
-other error it exits with 2, such as for a damaged or unfinished file without --allow-partial.`,
+check exits with 0 if the number of rows is as expected. If not, it prints the rows and exits with 1. It
+exits with 2 after any other error, such as a damaged or unfinished file without --allow-partial.`,
 		flags: func(flags *pflag.FlagSet) {
 			o.add(flags)
 			o.addPrint(flags)

@@ -50,7 +50,7 @@ func (x *command) cobra(c *console) *cobra.Command {
 		x.flags(made.Flags())
 	}
 	if x.fits {
-		made.Flags().StringVar(&budget, "budget", os.Getenv(envBudget), "leave out what matters least if the answer is larger than this `SIZE`, such as 4KiB; by default, "+envBudget)
+		made.Flags().StringVar(&budget, "budget", os.Getenv(envBudget), "limit the answer to this `SIZE`, such as 4KiB, and leave out the least important parts; by default, "+envBudget)
 	}
 	if len(c.args) > 0 && strings.HasPrefix(c.args[0], cobra.ShellCompRequestCmd) { // cobra never forgets these functions
 		for flag, values := range x.values {

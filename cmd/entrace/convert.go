@@ -44,16 +44,16 @@ func convertCommand() *command {
   entrace convert spans.json app.et                       Jaeger's JSON; convert looks at the first bytes
   entrace convert app.et --to folded -q 'name = checkout' > app.folded
 
-The format of IN is found by its first bytes, by its name, or by --from; the format of OUT by --to or by its
-extension. - is the standard input or output. Without OUT, convert writes to the standard output and needs
---to. ENTRACE's own formats keep their version unless --version names another. --list prints all formats, and
-what each cannot hold.`,
+convert recognizes the format of IN by its first bytes or its name, unless you give --from. It chooses the
+format of OUT by its extension, unless you give --to. - is the standard input or output. Without OUT, convert
+writes to the standard output and needs --to. ENTRACE's own formats keep their version unless --version names
+another. --list prints all formats, and the data that each of them loses.`,
 		flags: func(flags *pflag.FlagSet) {
 			o.addDescendants(flags)
 			o.add(flags)
 			redactFlag(flags, &o.redact, redactRead)
 			o.addOut(flags)
-			flags.StringVar(&o.weight, "weight", weights[0], "for flame graphs: time, which spans took, or cpu, the samples of CPU profiles at and below the selected spans")
+			flags.StringVar(&o.weight, "weight", weights[0], "width in flame graphs: time (self time of spans), or cpu (samples of CPU profiles at and below the selected spans)")
 			flags.StringVar(&o.disk, "version", "", "the disk version of OUT: 1 or 2")
 			flags.BoolVar(&o.list, "list", false, "print all formats")
 		},

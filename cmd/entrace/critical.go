@@ -29,24 +29,24 @@ func criticalCommand() *command {
 	o := &criticalOptions{rowFlags: rowFlags{time: timeNone, selection: selection{alone: true}, inputFlags: inputFlags{compares: true}}}
 	return &command{
 		use:   "critical FILE|DIR...",
-		short: "Say what a span waited for, from its start to its end",
-		long: `critical prints what a span waited for, one thing after the other, from its start to its end.
+		short: "Show what a span waited for, from its start to its end",
+		long: `critical prints the critical path of a span: what it waited for, step by step, from its start to its end.
 
   entrace critical app.et                              the slowest span
   entrace critical app.et -q 'name = "GET /cart"'      the slowest GET /cart
   entrace critical shop.et stock.et --min 5%           of two services, without short steps
 
-The path is inferred from times, because a trace does not say which span waited for which. Spans that outlive
-the span above them are asynchronous; they are printed apart. A link or log record that names another span is
-printed below its step.
+critical infers the path from times, because a trace does not say which span waited for which. Spans that
+outlive the span above them are asynchronous; critical lists them separately. If a link or log record names
+another span, critical prints it below its step.
 
-If the file has Go's execution trace for 95 % of the span or more, the path is measured: what the goroutine
-did, where it waited, which goroutine ended the wait, and what that goroutine did meanwhile.`,
+If a Go execution trace in the file covers 95 % of the span or more, critical measures the path: what the
+goroutine did, where it waited, which goroutine ended the wait, and what that goroutine did meanwhile.`,
 		flags: func(flags *pflag.FlagSet) {
 			o.add(flags)
 			o.addPrint(flags)
 			flags.StringVar(&o.min, "min", "1%", "fold steps that take less than this `SHARE` of the whole")
-			flags.BoolVar(&o.inferred, "inferred", false, "infer the path from times, also where it could be measured")
+			flags.BoolVar(&o.inferred, "inferred", false, "infer the path from times, even if it could be measured")
 			flags.BoolVar(&o.all, "all", false, "print the path of each selected span, the slowest first")
 		},
 		newest: true,
@@ -172,7 +172,7 @@ func (p *rowPrinter) critical(c *analyze.CriticalPath, least float64) section {
 		}
 	}
 	fold()
-	head := p.pathHead("inferred from times", c.Span, c.Open, "what is recorded last")
+	head := p.pathHead("inferred from times", c.Span, c.Open, "the last recorded row")
 	return section{head: head, sides: stepColumns, lines: slices.Values(lines), note: p.async(c.Async)}
 }
 

@@ -31,31 +31,31 @@ func diffCommand() *command {
 	o := &diffOptions{rowFlags: rowFlags{time: timeLocal}, limit: 30}
 	return &command{
 		use:   "diff BEFORE AFTER | diff --before FILE,... --after FILE,...",
-		short: "Compare runs of a program, and fail on what got worse",
+		short: "Compare runs of a program, and fail if something got worse",
 		long: `diff compares runs of a program, and fails if something got worse.
 
   entrace diff old.et new.et
   entrace diff old.et new.et --fail-on more-errors
   entrace diff --before a1.et,a2.et,a3.et,a4.et,a5.et --after b1.et,b2.et,b3.et,b4.et,b5.et
 
-Each FILE is a run. diff compares spans by their path: service, name and kind, and those of the spans above.
-For each path it prints the number of spans, how many failed, quantiles of durations, and the sum of self
-times; paths that exceed a limit come first. The last column says what got worse, or why a path that is slower,
-and not by chance, is no failure. Below are errors and warnings that occur in more calls than before, and not
-by chance; --fail-on more-errors makes these a limit. diff exits with 1 if a limit is exceeded, and with 2 for
-any other error.
+Each FILE is a run. diff compares spans by their path: the service, name and kind of a span and of each span
+above it. For each path it prints the number of spans and of failed spans, quantiles of durations, and the sum
+of self times. Paths that exceed a limit come first. The last column says what got worse, or why diff does not
+fail although a path is slower, and not by chance. Below the table, diff prints errors and warnings that occur
+in more calls than before, and not by chance; --fail-on more-errors makes them a limit. diff exits with 1 if a
+limit is exceeded, and with 2 after any other error.
 
-With one run on each side, "chance" does not include the noise of the machine: the test (of Mann and Whitney)
-takes the spans of a run as independent. One run cannot tell a slower program from a busy machine. So by
-default durations have no limit; spans for each request, errors and new spans have. --max-p95 limits durations
-as well.
+With one run on each side, "chance" does not include the noise of the machine, because the test (of Mann and
+Whitney) assumes that the spans of a run are independent. One run cannot show whether the program is slower or
+the machine was busy. So by default diff limits errors, new spans and the spans of each request, but not
+durations. --max-p95 limits durations as well.
 
-With several runs on each side, five if possible and recorded in turn, the test is between runs (all ways to
-exchange runs, largest change of all paths), and --max-p95 is +10% by default.
+With several runs on each side, the test compares runs (all ways to exchange runs, largest change of all
+paths), and --max-p95 is +10% by default. If possible, record five runs of each side, in turn.
 
-"Chance" holds for all paths together. A change that can be chance exceeds no limit unless --any-change is
-given. "Too few" means fewer than ` + strconv.Itoa(analyze.MinSamples) + ` spans of a run, or a path that some run does not have. diff does not
-compare a damaged or running file without --allow-partial, and exits with 2.`,
+"Chance" applies to all paths together. If a change can be chance, it exceeds no limit unless you give
+--any-change. "Too few" means that a path has fewer than ` + strconv.Itoa(analyze.MinSamples) + ` spans in a run, or is not in each run. If a file
+is damaged or still grows, diff exits with 2 unless you give --allow-partial.`,
 		args: func(c *cobra.Command, args []string) error {
 			switch several := len(o.before)+len(o.after) > 0; {
 			case several && len(args) > 0:
@@ -73,10 +73,10 @@ compare a damaged or running file without --allow-partial, and exits with 2.`,
 			flags.StringSliceVar(&o.before, "before", nil, "the `FILES` of the runs before")
 			flags.StringSliceVar(&o.after, "after", nil, "the `FILES` of the runs after")
 			flags.BoolVar(&o.json, "json", false, "print JSON, an object for each path")
-			flags.StringVar(&o.maxP95, "max-p95", "", "how much the 95th percentile may `GROW`, as +10% or +5ms, or none; +10% for three runs or more, else none")
-			flags.StringVar(&o.maxCount, "max-count", "+10%", "how many more spans of a path there may be for each root span, as +1 or +10%, or none")
-			flags.StringSliceVar(&o.failOn, "fail-on", []string{failErrors, failSpans}, "new-errors, new-spans, more-errors, several with commas, or none")
-			flags.BoolVar(&o.anyChange, "any-change", false, "apply the limits also to changes that can be chance")
+			flags.StringVar(&o.maxP95, "max-p95", "", "how much the 95th percentile may `GROW`, such as +10% or +5ms, or none; by default +10% for three runs or more, otherwise none")
+			flags.StringVar(&o.maxCount, "max-count", "+10%", "how many more spans of a path each root span may have, such as +1 or +10%, or none")
+			flags.StringSliceVar(&o.failOn, "fail-on", []string{failErrors, failSpans}, "which of new-errors, new-spans and more-errors are failures, separated by commas, or none")
+			flags.BoolVar(&o.anyChange, "any-change", false, "also apply the limits to changes that can be chance")
 			flags.BoolVar(&o.allowPartial, "allow-partial", false, "read damaged or unfinished files as far as possible")
 			flags.IntVar(&o.limit, "limit", o.limit, "how many paths to print, 0 for all")
 		},

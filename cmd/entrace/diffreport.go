@@ -43,11 +43,11 @@ func (r *diffReport) summary() string {
 func (r *diffReport) method() string {
 	switch {
 	case r.d.LeastP == 0:
-		return "one run on each side: machine noise is not in \"chance\"; --before and --after take several runs"
+		return "one run on each side: \"chance\" does not include machine noise; give several runs with --before and --after"
 	case r.d.LeastP > r.d.Level:
-		return fmt.Sprintf("%d and %d runs are too few to tell a change from chance: three on each side can", r.d.Runs[0], r.d.Runs[1])
+		return fmt.Sprintf("%d and %d runs are too few to tell a change from chance: use three on each side", r.d.Runs[0], r.d.Runs[1])
 	}
-	return fmt.Sprintf("\"chance\" is that between %d and %d runs, over all paths together", r.d.Runs[0], r.d.Runs[1])
+	return fmt.Sprintf("\"chance\" compares %d runs with %d runs, over all paths together", r.d.Runs[0], r.d.Runs[1])
 }
 
 // verdict says which limits are exceeded, or that none is exceeded.
@@ -130,7 +130,7 @@ func (r *diffReport) paths(most int) section {
 	}
 	var notes []string
 	if left > 0 {
-		notes = append(notes, r.paint(show.Dim, fmt.Sprintf("… %s with less change, which --limit 0 shows", plural(left, "path"))))
+		notes = append(notes, r.paint(show.Dim, fmt.Sprintf("… %s with less change; --limit 0 shows all", plural(left, "path"))))
 	}
 	if n := r.d.Other[0] + r.d.Other[1]; n > 0 {
 		notes = append(notes, r.paint(show.Dim, count(n, "span is", "spans are")+" not compared: there are too many paths"))

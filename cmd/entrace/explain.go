@@ -27,23 +27,24 @@ func explainCommand() *command {
 	o := &explainOptions{rowFlags: rowFlags{time: timeLocal, selection: selection{alone: true}, inputFlags: inputFlags{compares: true, corrects: true}}}
 	return &command{
 		use:   "explain FILE|DIR...",
-		short: "Name the cause: what is slower, fails more often, or is no longer done",
-		long: `explain names the service and operation to blame for what is slow or fails.
+		short: "Find the cause: calls that are slower, fail more often, or no longer happen",
+		long: `explain names the service and operation to blame for slow or failed requests.
 
-  entrace explain app.et                           from the largest change on, compared with before
-  entrace explain bad.et --against good.et         compared with a healthy recording
-  entrace explain app.et --since 12:00             from a time on, compared with before
-  entrace explain app.et -q '{ duration > 1s }'    these, compared with others of the same names
+  entrace explain app.et                           requests from the largest change on, compared with earlier ones
+  entrace explain bad.et --against good.et         requests of bad.et, compared with a healthy recording
+  entrace explain app.et --since 12:00             requests from 12:00 on, compared with earlier ones
+  entrace explain app.et -q '{ duration > 1s }'    requests with such a span, compared with others of the same names
 
-It ranks causes by the time that services work themselves, by the calls between them, by new or more frequent
-errors, and by what they no longer do. Each cause has its evidence, how often it was seen before, and a command
-that shows it. What can be chance is not a cause. docs/explain.md says how it decides, and how often it is right.`,
+explain ranks causes by four kinds of changes: the time that services spend on their own work, the calls
+between services, new or more frequent errors, and steps that services no longer do. For each cause it prints
+the evidence, how often the same occurred before, and a command that shows the rows. A change that can be
+chance is not a cause. docs/explain.md describes how explain decides, and how often it is right.`,
 		flags: func(flags *pflag.FlagSet) {
 			o.add(flags)
 			redactFlag(flags, &o.redact, redactRead)
 			o.addTime(flags)
 			flags.Lookup("since").Usage = "explain what began at this `TIME`: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339"
-			flags.StringSliceVar(&o.against, "against", nil, "a `FILE` or folder of healthy runs, to compare with")
+			flags.StringSliceVar(&o.against, "against", nil, "compare with this `FILE` or folder of healthy runs")
 			flags.StringVar(&o.failOn, "fail-on", "", "exit with 1 if there is a `cause`")
 			flags.BoolVar(&o.json, "json", false, "print one JSON object")
 		},
@@ -181,7 +182,7 @@ func (p *explanationPrinter) explanation(x *analyze.Explanation, o *explainOptio
 		p.line("", "%d requests from %s on, %s after the start, compared with the %d before", n[1],
 			p.timeOfDay(x.Since.At, "15:04:05.000"), duration(x.Since.After), n[0])
 		if x.Since.Grows {
-			p.line("", "the difference grows from the first request on, so it may be older than the file")
+			p.line("", "the difference grows from the first request on, so it may have begun before the recording")
 		}
 	case n[0] > 0 && len(x.Where) == 0:
 		p.line("", "%s compared with %s", plural(n[1], "request"), plural(n[0], "other"))
@@ -206,18 +207,18 @@ func (p *explanationPrinter) explanation(x *analyze.Explanation, o *explainOptio
 		failed += fmt.Sprintf(", %d of the %d others", x.Failed[0], n[0])
 	}
 	p.line("", "%s; errors of spans and log records: %d", failed, p.Errors)
-	p.line(show.Dim, "tests: %d of times, %d of errors, %d of habits", x.Looked.Series, x.Looked.Errors, x.Looked.Habits)
+	p.line(show.Dim, "statistical tests: %d of durations, %d of errors, %d of habits", x.Looked.Series, x.Looked.Errors, x.Looked.Habits)
 	if x.Chance[1] > 0 {
-		p.line(show.Dim, "by chance, requests differ as much in %d of %d tries", x.Chance[0], x.Chance[1])
+		p.line(show.Dim, "requests divided at random differ as much in %d of %d tries", x.Chance[0], x.Chance[1])
 	}
 	if !x.Complete {
-		p.line(show.Dim, "not all requests were looked at: they are too many, or have no time")
+		p.line(show.Dim, "explain did not look at all requests: there are too many, or they have no time")
 	}
 	if x.Apart > 0 {
-		p.line(show.Dim, "not looked at: log records of no request, %d", x.Apart)
+		p.line(show.Dim, "not looked at: log records outside of requests, %d", x.Apart)
 	}
 	if !x.Found && len(o.against) == 0 {
-		p.line(show.Dim, "--against takes a healthy recording, --since the time at which it began, -q the requests to explain")
+		p.line(show.Dim, "give a healthy recording with --against, the start of the problem with --since, or the requests with -q")
 	}
 	if !x.Found {
 		p.sections = append(p.sections, p.patterns())

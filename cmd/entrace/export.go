@@ -25,15 +25,15 @@ func exportCommand() *command {
 	o := new(exportOptions)
 	return &command{
 		use:   "export FILE|DIR... -o report.html",
-		short: "Write a page with a trace that needs no program",
-		long: `export writes the page of 'entrace view' as one file, for a mail or an issue.
+		short: "Write a trace into a web page that works without entrace",
+		long: `export writes a trace and its web viewer into one HTML file, for an email or an issue.
 
   entrace export app.et -o report.html
-  entrace export app.et -o report.html -q '{ span:failed }'      what a query selects, and the rows above
+  entrace export app.et -o report.html -q '{ span:failed }'      the selected rows, and the rows above
   entrace export app.et -o report.html --redact                  without secrets
 
-The page needs no program and no network. It finds words, but runs no queries. It has at most 200,000 rows
-and 20 MB; --max-size changes the size.`,
+The page works without entrace and without a network. It finds words, but cannot run queries. It has at most
+200,000 rows and 20 MB; --max-size changes the size.`,
 		args: someArgs,
 		flags: func(flags *pflag.FlagSet) {
 			o.addQuery(flags)
@@ -41,7 +41,7 @@ and 20 MB; --max-size changes the size.`,
 			redactFlag(flags, &o.redact, redactRead)
 			flags.StringVarP(&o.output, "output", "o", "", "the `FILE` to write")
 			flags.BoolVar(&o.force, "force", false, "replace the file if it exists")
-			flags.StringVar(&o.maxSize, "max-size", "20MB", "how many `BYTES` the page may have")
+			flags.StringVar(&o.maxSize, "max-size", "20MB", "the maximum size of the page in `BYTES`")
 		},
 		run:      o.run,
 		complete: completeTraces,

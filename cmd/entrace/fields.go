@@ -19,12 +19,12 @@ func fieldsCommand() *command {
 	return &command{
 		use:   "fields FILE|DIR... [KEY]",
 		short: "List the fields that a query can name, or the values of one",
-		long: `fields lists the fields that rows of a trace have, as a query needs them, or the values of one field.
+		long: `fields lists the fields of rows, as you write them in a query, or the values of one field.
 
   entrace fields app.et            names, kinds, rows and the most frequent values
   entrace fields app.et .user      each value of .user, with the number of rows
 
-The last argument is a KEY if no file has that name. docs/query.md has the fields that every trace can have.`,
+The last argument is a KEY if no file has that name. docs/query.md lists the fields that every trace can have.`,
 		flags: func(flags *pflag.FlagSet) {
 			o.addTimes(flags)
 			redactFlag(flags, &o.redact, redactRead)

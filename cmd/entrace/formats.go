@@ -95,7 +95,7 @@ func targetOf(out, to string) (convert.Format, error) {
 func listFormats(c *console) error {
 	w := bufio.NewWriter(c.out)
 	row := func(name, ext, ways, what string) { fmt.Fprintf(w, "%-11s %-17s %-4s %s\n", name, ext, ways, what) }
-	row("FORMAT", "FILES", "WAYS", "WHAT IT IS, AND WHAT IS LOST")
+	row("FORMAT", "FILES", "WAYS", "DESCRIPTION, AND WHAT IS LOST")
 	for _, f := range convert.Formats() {
 		ways := "<->"
 		switch {

@@ -25,15 +25,16 @@ func grepCommand() *command {
 	return &command{
 		use:   "grep QUERY FILE|DIR...",
 		short: "Print the spans and log records that a query selects",
-		long: `grep prints the spans, events and log records that a query selects, a line each.
+		long: `grep prints the spans, events and log records that a query selects, one per line.
 
-  entrace grep 'payment failed' app.et                     words, in texts, names and keys
+  entrace grep 'payment failed' app.et                     words in messages, names and attributes
   entrace grep 'level >= warn user = ada' app.et           comparisons
-  entrace grep '{ name = "GET /cart" } >> { span:failed }' app.et      below one another
+  entrace grep '{ name = "GET /cart" } >> { span:failed }' app.et      failed rows below GET /cart
 
-A line has time, level, service, name or message, duration and attributes, in the order of time. '' selects
-everything. A word finds parts of words: user-1 also finds user-17. docs/query.md has the language. grep exits
-with 0 if there is a match, 1 if there is none, and 2 for anything else.`,
+A line has the time, level, service, name or message, duration and attributes of a match. Matches are in
+chronological order. '' selects everything. A word also matches parts of words: user-1 finds user-17.
+docs/query.md describes the query language. grep exits with 0 if there is a match, 1 if there is none, and 2
+after any error.`,
 		fits: true,
 		flags: func(flags *pflag.FlagSet) {
 			o.addTimes(flags)

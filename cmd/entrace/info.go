@@ -65,8 +65,8 @@ func infoCommand() *command {
 	o := &rowFlags{time: timeLocal, selection: selection{tables: true}}
 	return &command{
 		use:   "info FILE|DIR...",
-		short: "Say what is in a trace, and whether it is whole",
-		long: `info says what is in a trace, how its program ended, and whether the file is whole.
+		short: "Describe a trace: its contents, its state, and damage",
+		long: `info describes a trace: its contents, how its program ended, and whether the file is complete and undamaged.
 
   entrace info app.et
   entrace info --json app.et | jq .state
@@ -234,7 +234,7 @@ func (in *info) section(zone *time.Location) section {
 		row("to", fmt.Sprintf("%s, %s later", in.LastTime.In(zone).Format(time.RFC3339Nano), duration(in.LastTime.Sub(*in.FirstTime))))
 	}
 	if in.Pending > 0 {
-		row("pending", fmt.Sprintf("%d of the entries are in the crash buffer, which recover brings in", in.Pending))
+		row("pending", fmt.Sprintf("%d of the entries are in the crash buffer; recover adds them to the file", in.Pending))
 	}
 	if in.Journal != "" {
 		row("journal", in.Journal)

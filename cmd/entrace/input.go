@@ -35,9 +35,9 @@ type inputFlags struct {
 
 // addFrom adds the flags for opening files of other formats.
 func (o *inputFlags) addFrom(flags *pflag.FlagSet) {
-	flags.StringVar(&o.from, "from", "", "the format of the files, from 'entrace convert --list'; by default found by their first bytes")
-	flags.StringSliceVar(&o.fields, "fields", nil, "what fields of logs with odd names mean: `time=ts,level=sev`; docs/logs.md has the meanings")
-	flags.StringVar(&o.maxTemp, "max-temp", "", "how large temporary files may become, 8GiB by default; other formats and compressed files need them")
+	flags.StringVar(&o.from, "from", "", "the format of the files, one of 'entrace convert --list'; by default, entrace recognizes it by the first bytes")
+	flags.StringSliceVar(&o.fields, "fields", nil, "the meanings of log fields with unusual names: `time=ts,level=sev`; docs/logs.md lists the meanings")
+	flags.StringVar(&o.maxTemp, "max-temp", "", "maximum size of temporary files, 8GiB by default; compressed files, and formats other than ET and IET, need them")
 }
 
 // addClock adds --clock.

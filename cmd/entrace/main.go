@@ -117,12 +117,12 @@ func rootCommand(c *console) *cobra.Command {
 		Long: `entrace looks at, converts and repairs trace files in ENTRACE's formats ET and IET.
 
   entrace view app.et        requests, spans and log records in the browser
-  entrace explain app.et     which service is to blame for what is slow or fails
-  entrace recover .          finish what killed programs have left here
+  entrace explain app.et     the service to blame for slow or failed requests
+  entrace recover .          finish the traces of killed programs in this folder
 
-FILE may be the name that a program was given for its trace: app.et then also means the
-app.iet of a program that still runs or was killed. FILE#ID is a row of FILE, with the rows
-below it: entrace tree app.et#812.
+FILE can be the name that you gave a program for its trace: if the program still runs or
+was killed, app.et stands for its app.iet. FILE#ID is a row of FILE, with the rows below it:
+entrace tree app.et#812.
 
 Only you can read the files that entrace writes (mode 0600).
 

@@ -18,9 +18,9 @@ func mergeCommand() *command {
   entrace merge traces/ -o all.et
   entrace merge traces/ -o errors.et -q '{ span:failed }'
 
-The files are of any format. A span that a service began for a caller hangs below the
-caller, whose span is in another file. Files of one service that followed each other, such as
-app.20261120T212712.021Z.et and app.et, become one again: a span that was open in between is one span.`,
+The files can have any format. If a service began a span for a caller, merge puts it below the caller's span,
+which is in another file. Consecutive files of one service, such as app.20261120T212712.021Z.et and app.et,
+become one again: a span that was open at the rotation is one span.`,
 		args: someArgs,
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVarP(&out, "output", "o", "", "the file to write, - for the standard output")

@@ -37,7 +37,7 @@ var wrong = []struct {
 	{"leak", made(leak), "20 → 1470 goroutines"},
 	{"hang", made(hang), "POST /hang is in reserve|spans have not ended"},
 	{"hang", &querytest.Store{Requests: 600, Frozen: 2 * time.Second, Mix: only(1)}, "nothing happened for 2|sql.query"},
-	{"retries", made(retries), "72 of 96 calls of send are made again after the same call failed"},
+	{"retries", made(retries), "72 of 96 calls of send repeat a call that failed"},
 	{"slow tenant", &querytest.Store{Requests: 600, Slow: one("sql.query", 6), Tenant: "t3", Tenants: 12, Mix: only(0)}, `cause: shop, |where .tenant = "t3"`},
 	{"slow tenant", &querytest.Mall{Requests: 400, Slow: one("SELECT items", 20), Tenant: "t7"}, `cause: shop, |where .tenant = "t7"`},
 	{"dead service", &querytest.Store{Requests: 600, Fails: one("POST /pay", 1)}, "POST /buy fail: pay POST /pay: |connection refused"},

@@ -42,33 +42,34 @@ func receiveCommand() *command {
   entrace receive --listen tls://0.0.0.0:4410 --tls-cert cert.pem --tls-key key.pem --token-env TOKEN
 
 Programs with entrace send if OTEL_EXPORTER_ENTRACE_ENDPOINT is set; ENTRACE's own clients can send as well.
-Each connection becomes an IET in the folder, which only you can read, and an ET when the sender has gone.
-'entrace recover' finishes what a killed receive leaves. receive prints a line for each trace, and ends when it
-is interrupted.
+receive writes the trace of each connection to an IET in the folder, which only you can read. When the sender
+has gone, the IET becomes an ET. If receive is killed, 'entrace recover' finishes its files. receive prints a
+line for each trace, and ends when you interrupt it.
 
-ADDR is tcp://HOST:PORT, tls://HOST:PORT, unix:///PATH or HOST:PORT. An address that other machines can reach
-needs a token or client certificates. The token has 16 to 256 bytes and is in the environment variable that
---token-env names; senders have it in OTEL_EXPORTER_ENTRACE_TOKEN. --tls-cert and --tls-key encrypt the
-connection, but do not tell who sends; --client-ca does.
+--listen takes tcp://HOST:PORT, tls://HOST:PORT, unix:///PATH or HOST:PORT. An address that other machines can
+reach needs a token or client certificates. The token has 16 to 256 bytes and is in the environment variable
+that --token-env names; senders read it from OTEL_EXPORTER_ENTRACE_TOKEN. --tls-cert and --tls-key encrypt the
+connection, but do not authenticate senders; --client-ca does.
 
-When the folder reaches --max-bytes or --max-files, or the disk is full, growing traces end with their last
-whole entry, and new senders are refused until somebody removes files.
+When the folder reaches --max-bytes or --max-files, or the disk is full, receive ends growing traces after
+their last complete entry, and refuses new senders until somebody removes files.
 
-With --otlp, receive also takes OTLP at the ports to which SDKs send by default. Each service has its own file,
-by service.name and service.instance.id, or by process.pid and host.name. receive answers a request when its
-records survive the death of receive, and with 503 when the folder is full; the sender then tries again. OTLP's
-senders have the token in OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer TOKEN".`,
+With --otlp, receive also accepts OTLP at the ports to which SDKs send by default. It writes a file for each
+service, and distinguishes services by service.name and service.instance.id, or by process.pid and host.name.
+It answers a request when the records would survive a kill of receive. If the folder is full, it answers with
+503, and the sender tries again. OTLP senders need the token in
+OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer TOKEN".`,
 		args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
 			f.changed = flags.Changed
 			flags.StringVar(&f.listen, "listen", "tcp://127.0.0.1", "where to listen; the default port is 6142; with --otlp, the address may be empty")
 			flags.StringVar(&f.dir, "dir", ".", "the folder for the traces, created if missing")
 			flags.StringVar(&f.tokenEnv, "token-env", "OTEL_EXPORTER_ENTRACE_TOKEN", "the environment variable with the token, empty for none")
-			flags.StringVar(&f.cert, "tls-cert", "", "the certificate to show, a PEM file")
+			flags.StringVar(&f.cert, "tls-cert", "", "the certificate of this server, a PEM file")
 			flags.StringVar(&f.key, "tls-key", "", "the key of --tls-cert, a PEM file")
 			flags.StringVar(&f.clientCA, "client-ca", "", "accept only senders with a certificate of these authorities, a PEM file")
-			flags.IntVar(&f.connections, "max-connections", 0, "how many connections each port has at once; 0 is 64 senders, and 1024 of OTLP, where a new one ends the one that was idle longest")
-			flags.IntVar(&f.perAddress, "max-per-address", 0, "how many of them one machine may have; 0 is a quarter of all, and no limit for this machine")
+			flags.IntVar(&f.connections, "max-connections", 0, "maximum number of connections to each port; 0 means 64, and 1024 for OTLP, where a new connection replaces the one that was idle longest")
+			flags.IntVar(&f.perAddress, "max-per-address", 0, "maximum number of connections from one machine; 0 means a quarter of all, and no limit for this machine")
 			flags.Var(&f.maxBytes, "max-bytes", "total size of the traces in the folder; 0 is no limit")
 			flags.IntVar(&f.maxFiles, "max-files", d.MaxFiles, "number of traces in the folder; 0 is no limit")
 			f.otlp.add(flags)

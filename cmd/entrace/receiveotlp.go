@@ -36,22 +36,22 @@ type otlpFlags struct {
 
 func (f *otlpFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.on, "otlp", false, "receive OTLP as well: a file for each service, with the same limits")
-	flags.StringVar(&f.http, "otlp-http", "127.0.0.1:4318", "where to listen for OTLP over HTTP; empty: do not listen")
-	flags.StringVar(&f.grpc, "otlp-grpc", "127.0.0.1:4317", "where to listen for OTLP over gRPC; empty: do not listen")
+	flags.StringVar(&f.http, "otlp-http", "127.0.0.1:4318", "where to listen for OTLP over HTTP; if empty, receive does not listen")
+	flags.StringVar(&f.grpc, "otlp-grpc", "127.0.0.1:4317", "where to listen for OTLP over gRPC; if empty, receive does not listen")
 	flags.DurationVar(&f.idle, "idle", 5*time.Minute, "finish the file of a service that has sent nothing by OTLP for this long")
 	flags.Var(&f.request, "max-request", "size of the largest request, decompressed")
-	flags.Var(&f.keep, "keep-bytes", "remove the oldest finished files of OTLP if all together are larger than this; 0 keeps all")
-	flags.BoolVar(&f.console, "console", false, "print the log records, events and spans that come by OTLP, as tail -f does")
-	flags.StringSliceVar(&f.hosts, "allow-host", nil, "a host name that stands for this machine in requests over HTTP, such as host.docker.internal")
-	redactFlag(flags, &f.redact, "replace secrets in records that come by OTLP")
-	flags.StringVar(&f.until, "until", "", "end when this `QUERY` selects a record that came by OTLP")
+	flags.Var(&f.keep, "keep-bytes", "remove the oldest finished files of OTLP if their total size is larger than this; 0 keeps all")
+	flags.BoolVar(&f.console, "console", false, "print the log records, events and spans that arrive by OTLP, as tail -f does")
+	flags.StringSliceVar(&f.hosts, "allow-host", nil, "another name of this machine that HTTP requests may use, such as host.docker.internal")
+	redactFlag(flags, &f.redact, "replace secrets in records that arrive by OTLP")
+	flags.StringVar(&f.until, "until", "", "end when this `QUERY` selects a record that arrived by OTLP")
 }
 
 // followGrace is the maximum time that serveOTLP waits at the end for lines of --console that are not printed yet.
 const followGrace = 5 * time.Second
 
 // errMatched ends the receiver when the query of --until has selected something.
-var errMatched = errors.New("the query of --until has selected something")
+var errMatched = errors.New("the query of --until has selected a record")
 
 // serveOTLP receives OTLP until ctx is done or --until is fulfilled. Then it finishes the files.
 func (f *receiveFlags) serveOTLP(ctx context.Context, c *console, token string, config *tls.Config) error {

@@ -49,17 +49,18 @@ func recoverCommand() *command {
 		short: "Finish the traces of programs that died",
 		long: `recover finishes the traces of programs that died.
 
-  entrace recover .                        all that died programs left in the current folder
+  entrace recover .                        all traces of dead programs in the current folder
   entrace recover app.iet                  app.iet becomes app.et
   entrace recover app.iet -o copy.et       leave app.iet as it is
 
-Of a FILE, recover adds the entries of the crash buffer beside it, keeps the entries before any damage, and says
-where and why the file is damaged. It finishes FILE in place: app.iet becomes app.et, unless its program ended
-normally. A corrupt original stays as FILE.broken. With -o it writes OUT instead, an IET if OUT ends in .iet,
-else an ET.
+recover adds the entries of the crash buffer next to FILE, keeps the entries before any damage, and says where
+and why the file is damaged. It finishes FILE in place: app.iet becomes app.et, unless its program ended
+normally. It keeps a corrupt original as FILE.broken. With -o it writes OUT instead: an IET if OUT ends in .iet,
+otherwise an ET.
 
-In a DIR, each .iet of a dead program becomes an .et, unless it is whole and read-only. Each ring of a flight
-recorder whose process died becomes a trace DATE-…-crash.et. Files of living processes stay as they are.`,
+In a DIR, recover makes an .et from each .iet of a dead program, unless the .iet is complete and read-only. It
+makes a trace DATE-…-crash.et from each ring of a flight recorder whose process died. It does not change files
+of running processes.`,
 		args: someArgs,
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVarP(&output, "output", "o", "", "write `OUT` instead of changing FILE")

@@ -17,12 +17,12 @@ func redactCommand() *command {
   entrace redact app.et clean.et --policy policy.json
   entrace redact app.et clean.jsonl                      in another format, as convert does
 
-It replaces secrets by [redacted]: what the default policy or --policy says. It prints how much each rule has
-replaced. IN stays as it is; delete it when you have looked at OUT.`,
+redact replaces secrets with [redacted]. The default policy, or the policy in --policy, defines what a secret is.
+redact prints how many values each rule has replaced. IN stays as it is; delete it when you have checked OUT.`,
 		args: takes(2, 2),
 		flags: func(flags *pflag.FlagSet) {
 			o.addFrom(flags)
-			flags.StringVar(&o.redact, "policy", o.redact, "the `FILE` that says what is a secret")
+			flags.StringVar(&o.redact, "policy", o.redact, "the `FILE` with the policy, which defines what a secret is")
 			o.addOut(flags)
 		},
 		run: func(ctx context.Context, c *console, args []string) error { return o.convert(ctx, c, args[0], args[1]) },

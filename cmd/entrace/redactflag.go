@@ -12,7 +12,7 @@ import (
 
 // redactFlag adds the flag --redact. *to is "" if the flag is not given.
 func redactFlag(flags *pflag.FlagSet, to *string, what string) {
-	flags.StringVar(to, "redact", "", what+"; with a `FILE` by the policy in it")
+	flags.StringVar(to, "redact", "", what+"; a `FILE` replaces the default policy")
 	flags.Lookup("redact").NoOptDefVal = "default"
 }
 

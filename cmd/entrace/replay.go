@@ -37,12 +37,13 @@ func replayCommand() *command {
   entrace replay traces/ -q '{ status = error }' --descendants
   entrace replay app.et --shift now --new-ids                    as if it happened now
 
-OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS, _TIMEOUT, _COMPRESSION, _CERTIFICATE, _CLIENT_CERTIFICATE and
-_CLIENT_KEY say how to send, each also with _TRACES or _LOGS after OTLP, as for an SDK; flags have precedence.
-A request has up to 512 spans or log records in 4 MiB, is compressed, and is sent again if the other side is
-busy or gone for a while.
+replay reads OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS, _TIMEOUT, _COMPRESSION, _CERTIFICATE, _CLIENT_CERTIFICATE
+and _CLIENT_KEY, each also with _TRACES or _LOGS after OTLP, as SDKs do; flags take precedence. It compresses
+its requests of up to 512 spans or log records in 4 MiB. If the other side is busy or unreachable for a while,
+replay sends a request again.
 
-Exit status: 0 all was accepted, 1 something was refused, 2 wrong usage, or the endpoint cannot be reached.`,
+Exit status: 0 the endpoint accepted everything, 1 it refused something, 2 wrong usage
+or an unreachable endpoint.`,
 		args: someArgs,
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&o.endpoint, "endpoint", "", "the `URL` that takes OTLP, http://localhost:4318 by default")

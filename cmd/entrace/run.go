@@ -50,28 +50,30 @@ func runCommand() *command {
 	return &command{
 		use:    "run [flags] -- COMMAND ARGS...",
 		before: math.MaxInt,
-		short:  "Run a program and record what it sends by OTLP",
-		long: `run starts a program and records what its OpenTelemetry SDK sends, in any language.
+		short:  "Run a program and record its spans and log records",
+		long: `run starts a program in any language, and records the data that its OpenTelemetry SDK sends.
 
   entrace run -- python app.py
-  entrace run -o app.et --view -- java -jar app.jar      and open the page at the end
+  entrace run -o app.et --view -- java -jar app.jar      and open the web viewer at the end
   entrace run --console -- ./build.sh                    record the printed lines; no SDK is needed
 
 run sets OpenTelemetry's environment variables for COMMAND, and records to one file. COMMAND is a span in it,
-with its arguments and its exit status. Programs that read TRACEPARENT hang their spans below that span. A Go
+with its arguments and its exit status. If a program reads TRACEPARENT, its spans are below that span. A Go
 program that uses entrace itself records to a second file, STEM.self.et.
 
---console records the lines that COMMAND prints as log records, as entrace reads log files.
+With --console, run parses the lines that COMMAND prints as entrace parses log files, and records them as log
+records.
 
-The standard output is COMMAND's alone, and signals go to COMMAND. run exits as COMMAND does: with 128 plus the
-number of a signal that ended it, 126 or 127 if it cannot be started, and 125 if run itself fails.`,
+Only COMMAND writes to the standard output, and run passes signals on to COMMAND. run exits as COMMAND does:
+with 128 plus the number of a signal that ended it, 126 or 127 if it cannot be started, and 125 if run itself
+fails.`,
 		args: someArgs,
 		flags: func(flags *pflag.FlagSet) {
 			flags.SetInterspersed(false)
 			flags.StringVarP(&f.output, "output", "o", "", "the file, by default COMMAND-PID.et with the id of this process")
 			flags.StringVar(&f.protocol, "protocol", f.protocol, "the protocol that SDKs use: http/protobuf, http/json or grpc")
 			flags.BoolVar(&f.console, "console", false, "record the lines that the command prints as log records")
-			redactFlag(flags, &f.redact, "replace secrets in what is recorded")
+			redactFlag(flags, &f.redact, "replace secrets in the recording")
 			flags.BoolVar(&f.view, "view", false, "show the trace in the browser when the command has ended")
 			flags.StringArrayVar(&f.against, "against", nil, "at the end, compare with the run in this `FILE`, as explain does")
 			flags.BoolVar(&f.noConfigFile, "no-config-file", false, "unset OTEL_CONFIG_FILE, because SDKs with it ignore other variables")

@@ -45,17 +45,18 @@ func runsCommand() *command {
 	return &command{
 		use:   "runs [FILE|DIR]...",
 		short: "List recordings, the newest first",
-		long: `runs lists recordings, the newest first: what was recorded, how it ended, and what failed.
+		long: `runs lists recordings, the newest first, with their contents and failures, and how they ended.
 
   entrace runs                    of the current folder, and of its folders *-traces
   entrace runs --brief traces     without figures: reads only the beginning and the end of files
   entrace explain @last --against @last~1
 
-Each line has the time of the last write, the size, spans, failed requests, spans that have not ended, the 95th
-percentile of requests, the file, service (the command, if it sent nothing to entrace run), version, host and
-process, and how the recording ended. A line is printed as soon as its file is read.
+Each line has the time of the last write, the size, the numbers of spans, failed requests and open spans, the 95th
+percentile of request durations, the file, the service (or the command, if it sent nothing to entrace run), the
+version, host and process, and how the recording ended. runs prints a line as soon as it has read the file.
 
-All commands that read a FILE take @last, @last~1 for the one before, and @last:shop for the newest of a service.`,
+In every command, FILE can be @last for the newest recording, @last~1 for the one before, and @last:shop for the
+newest of the service shop.`,
 		args: cobra.ArbitraryArgs,
 		flags: func(flags *pflag.FlagSet) {
 			flags.BoolVar(&brief, "brief", false, "print no figures, and read only the beginning and the end of files")

@@ -96,7 +96,7 @@ func (s *selection) addQuery(flags *pflag.FlagSet) {
 
 // addDescendants adds --descendants.
 func (s *selection) addDescendants(flags *pflag.FlagSet) {
-	flags.BoolVar(&s.descendants, "descendants", false, "with -q, --since or --until: also the rows below the selected ones, not only the rows above")
+	flags.BoolVar(&s.descendants, "descendants", false, "with -q, --since or --until: also include the rows below the selected rows, not only the rows above")
 }
 
 // addPrint adds the flags for printing rows.

@@ -16,7 +16,7 @@ func skillCommand() *command {
 	dir := ""
 	return &command{
 		use:   "skill",
-		short: "Print what an agent needs to know to use entrace",
+		short: "Print instructions for agents that use entrace",
 		long: `skill prints a page that tells an agent how to find a cause with entrace, in the format of Agent Skills.
 
   entrace skill                              print it
@@ -25,7 +25,7 @@ func skillCommand() *command {
 docs/agents.md says how often a reader of this page finds the cause.`,
 		args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&dir, "install", "", "write the page as entrace/SKILL.md into this `DIR`, or replace it there")
+			flags.StringVar(&dir, "install", "", "write the page to entrace/SKILL.md in this `DIR`; an older page is replaced")
 		},
 		run: func(_ context.Context, c *console, _ []string) error {
 			if dir == "" {

@@ -46,7 +46,7 @@ func tellJournal(c *console, name string, n int, missing error) {
 		if n > 0 {
 			what = count(n, "entry is", "entries are")
 		}
-		c.say("%s: %s from the crash buffer; 'entrace recover' puts all entries into one file", name, what)
+		c.say("%s: %s from the crash buffer; 'entrace recover' adds them to the file", name, what)
 	}
 	switch {
 	case missing == nil:

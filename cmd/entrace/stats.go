@@ -24,19 +24,19 @@ func statsCommand() *command {
 	o := &statsOptions{rowFlags: rowFlags{time: timeLocal, selection: selection{tables: true}}}
 	return &command{
 		use:   "stats FILE|DIR...",
-		short: "Count spans, and say how long they take",
-		long: `stats counts spans and says how long they took, or prints the table that a query computes.
+		short: "Count spans, and print quantiles of their durations",
+		long: `stats counts spans and prints quantiles of their durations, or prints the table that a query computes.
 
   entrace stats app.et                                            by service and name
   entrace stats app.et --sort p95                                 by a column of the table
   entrace stats app.et -q 'level = error | count() by(.user) | topk(5, count)'
   entrace stats app.et --models                                   tokens of generative models
-  entrace stats app.et --every 1s -q 'kind = server'              when did it begin?
+  entrace stats app.et --every 1s -q 'kind = server'              to see when a problem began
   entrace stats app.et --csv -q '{ duration > 1s } | select(start, name, duration, .user)'
 
-The table has, for each service and name, how many spans there are, how many failed, how many began a second,
-and quantiles of durations. self is the sum of the time in which no span directly below was open. docs/query.md
-has the language.`,
+For each service and name, the table has the number of spans, of failed spans and of spans per second, and
+quantiles of durations. self is the total time in which no span directly below was open. docs/query.md
+describes the query language.`,
 		flags: func(flags *pflag.FlagSet) {
 			o.changed = flags.Changed
 			o.add(flags)
@@ -45,8 +45,8 @@ has the language.`,
 			flags.StringVar(&o.sort, "sort", "", "sort by this `COLUMN` of the table, such as count, p95 or self; the largest numbers first")
 			flags.BoolVar(&o.models, "models", false, "print calls, errors and tokens of generative models, by model and operation")
 			flags.BoolVar(&o.csv, "csv", false, "print the table as CSV, times in nanoseconds")
-			flags.DurationVar(&o.every, "every", 0, "print how many spans began in each `STEP`, such as 1s, and how long they took")
-			flags.BoolVar(&o.histogram, "histogram", false, "print how long the spans took as bars")
+			flags.DurationVar(&o.every, "every", 0, "for each `STEP`, such as 1s, print how many spans began in it, and how long they took")
+			flags.BoolVar(&o.histogram, "histogram", false, "print a histogram of the durations")
 		},
 		newest: true,
 		fits:   true,

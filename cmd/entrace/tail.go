@@ -30,20 +30,20 @@ func tailCommand() *command {
 	o := &tailOptions{lines: 10, rowFlags: rowFlags{time: timeLocal}}
 	return &command{
 		use:   "tail [FILE|DIR]",
-		short: "Print what a trace has last, and with -f what comes",
-		long: `tail prints the last log records, events and spans, and with -f what a running program adds.
+		short: "Print the last rows of a trace, and with -f new rows",
+		long: `tail prints the last log records, events and spans, and with -f also new ones of a running program.
 
   entrace tail app.et
   entrace tail -f app.et                      until the program ends
-  entrace tail -f -q 'level >= warn' traces   of a folder, also of the next program
+  entrace tail -f -q 'level >= warn' traces   of a folder, including later programs
 
-It prints a line for each row of FILE, or of the newest trace in DIR (by default the current folder). A span is
-printed when it has ended, with the time of its end. With -f, tail waits for a FILE that is not there yet. A log
-FILE is followed when it is rotated as well.`,
+It prints a line for each row of FILE, or of the newest trace in DIR (by default the current folder). It
+prints a span when the span has ended, with the time of its end. With -f, tail waits for a FILE that does not
+exist yet, and keeps following a log FILE after a rotation.`,
 		args: takes(0, 1),
 		flags: func(flags *pflag.FlagSet) {
-			flags.BoolVarP(&o.follow, "follow", "f", false, "wait for more")
-			flags.IntVarP(&o.lines, "lines", "n", o.lines, "how many lines to begin with, -1 for all")
+			flags.BoolVarP(&o.follow, "follow", "f", false, "wait for new rows and print them")
+			flags.IntVarP(&o.lines, "lines", "n", o.lines, "print the last N lines first, -1 for all")
 			o.add(flags)
 			o.addPrint(flags)
 		},

@@ -274,7 +274,7 @@ func TestViewSaysWhatItSkipped(t *testing.T) {
 	must(t, err)
 	var want strings.Builder
 	for _, name := range renamed[1:] {
-		fmt.Fprintf(&want, "entrace: %s came before the file that the page shows now: 'entrace view %s' shows it\n", name, name)
+		fmt.Fprintf(&want, "entrace: %s is older than the file that the viewer shows now: 'entrace view %s' shows it\n", name, name)
 	}
 	if got := errs.String(); got != want.String() || strings.Count(got, "\n") != len(shown.notShown()) || want.String() == "" {
 		t.Errorf("it says\n%s, want\n%s; notices %q", got, want.String(), shown.notShown())

@@ -29,23 +29,23 @@ func topCommand() *command {
 	o := &topOptions{rowFlags: rowFlags{time: timeLocal, inputFlags: inputFlags{compares: true}}, limit: 10}
 	return &command{
 		use:   "top FILE|DIR...",
-		short: "Take a first look: what is slow, failed, or never ended",
-		long: `top takes a first look at a trace: what is slow, what failed, what never ended.
+		short: "Take a first look: slow requests, errors, spans that never ended",
+		long: `top takes a first look at a trace: slow requests, errors, and spans that never ended.
 
   entrace top app.et
   entrace top shop.et stock.et                     of several services
-  entrace top app.et --since 12:00 --until 12:05   of a part of the time
+  entrace top app.et --since 12:00 --until 12:05   of these five minutes
 
 It prints the state of the file and why a flight recorder made it; the most frequent errors; spans that never
-ended, with the places where they wait; what grows, and what many goroutines do, if a flight recorder sampled
-the runtime; services; the slowest requests, with their slowest part; repeated calls, such as a query in a loop;
-the names with most self time; and the longest gaps. Errors that differ only in numbers, UUIDs and quoted texts
-are counted as one.`,
+ended, with the places where they wait; if a flight recorder sampled the runtime, the numbers that grow and the
+stacks of many goroutines; services; the slowest requests, with their slowest part; repeated calls, such as a
+query in a loop; the names with the most self time; and the longest gaps. Errors that differ only in numbers,
+UUIDs and quoted strings count as the same error.`,
 		flags: func(flags *pflag.FlagSet) {
 			o.add(flags)
 			o.addTime(flags)
 			flags.BoolVar(&o.json, "json", false, "print one JSON object")
-			flags.IntVar(&o.limit, "limit", o.limit, "how many rows of each kind to print")
+			flags.IntVar(&o.limit, "limit", o.limit, "how many rows to print in each section")
 		},
 		newest: true,
 		fits:   true,
@@ -274,7 +274,7 @@ func (p *overviewPrinter) waits() section {
 		x := &p.Waits[i]
 		lines = append(lines, []string{p.paint(show.Blue, duration(x.Time)), show.Safe(x.Text())})
 	}
-	return p.part("Waits, as an execution trace tells", "rl", lines)
+	return p.part("Waits in the execution trace", "rl", lines)
 }
 
 // repeats returns the calls that requests repeat.

@@ -56,7 +56,7 @@ func TestExplainSaysThatADifferenceGrows(t *testing.T) {
 	}
 	name := filepath.Join(t.TempDir(), "slower.et")
 	x.Save(name)
-	expect.Has(t, fine(t, nil, "explain", name), "\nthe difference grows from the first request on, so it may be older than the file\n", "explain prints")
+	expect.Has(t, fine(t, nil, "explain", name), "\nthe difference grows from the first request on, so it may have begun before the recording\n", "explain prints")
 	expect.Has(t, fine(t, nil, "explain", "--json", name), `"grows": true`, "explain --json prints")
 }
 
@@ -73,10 +73,10 @@ func TestWhoWaitsForALock(t *testing.T) {
 	open := &otel.Span{Name: "GET /b", TraceID: [16]byte{1}, SpanID: [8]byte{1}, Start: 1e18}
 	time := format.Attribute{Name: format.AttrTime, Value: format.U64Value(1e18 + 1e9)}
 	for name, want := range map[string]string{
-		"a dump":     "waiting for a lock: 2 in main.book main.go:109; which goroutine holds it is not recorded, and those that do not wait are: 2 in main.refund main.go:100",
-		"a deadlock": "all 4 goroutines of open spans wait for a lock: 2 in main.book main.go:109, 2 in main.refund main.go:120; none that could hold it runs, so this is perhaps a deadlock",
+		"a dump":     "waiting for a lock: 2 in main.book main.go:109; the trace does not record which goroutine holds it; these do not wait: 2 in main.refund main.go:100",
+		"a deadlock": "all 4 goroutines of open spans wait for a lock: 2 in main.book main.go:109, 2 in main.refund main.go:120; no goroutine that could hold it is running, so this is perhaps a deadlock",
 		"locks":      "waiting for a lock: 2 in main.book main.go:109; no other goroutine of a span that is as old does anything else",
-		"a crash":    "waiting for a lock: 1 in main.book main.go:109; which goroutine holds it is not recorded, and those that do not wait are: 1 in main.refund main.go:100",
+		"a crash":    "waiting for a lock: 1 in main.book main.go:109; the trace does not record which goroutine holds it; these do not wait: 1 in main.refund main.go:100",
 	} {
 		x := tracetest.New(t, format.V2, format.ET, format.Root(), tracetest.Of(open, otel.Where{}))
 		if name == "a crash" {

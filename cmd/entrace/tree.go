@@ -25,11 +25,12 @@ func treeCommand() *command {
 
   entrace tree app.et
   entrace tree shop.et stock.et                            a span hangs below its caller in the other file
-  entrace tree app.et -q '{ span:failed }' --descendants   what a query selects, and what is above and below
+  entrace tree app.et -q '{ span:failed }' --descendants   the selected rows, and the rows above and below
 
-Events and log records are below their span, in the order of time. The attributes in which siblings differ come
-first. On a terminal a line has as many attributes as fit, and a stack has a few lines; --full, or a pipe, has
-all. - is the standard input. Of a damaged file, tree prints the rows that are whole, and exits with 1.`,
+Events and log records are below their span, in chronological order. Attributes in which siblings differ come
+first. On a terminal, tree prints the attributes that fit into a line, and a few lines of each stack. With --full
+or into a pipe, it prints everything. - is the standard input. If a file is damaged, tree prints its intact rows,
+and exits with 1.`,
 		flags: func(flags *pflag.FlagSet) {
 			o.addDescendants(flags)
 			o.add(flags)
@@ -38,7 +39,7 @@ all. - is the standard input. Of a damaged file, tree prints the rows that are w
 			flags.IntVar(&o.depth, "depth", 0, "how many levels to print, 0 for all")
 			flags.BoolVar(&o.bare, "no-attributes", false, "print no attributes")
 			flags.BoolVar(&o.states, "states", false, "print what the goroutines of spans did, if the file has an execution trace")
-			flags.BoolVar(&o.full, "full", false, "cut nothing, even on a terminal")
+			flags.BoolVar(&o.full, "full", false, "print everything, even on a terminal")
 		},
 		newest: true,
 		fits:   true,

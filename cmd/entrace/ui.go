@@ -25,13 +25,14 @@ func uiCommand() *command {
 	return &command{
 		use:   "ui [FILE|DIR]...",
 		short: "Show a trace in the terminal",
-		long: `ui shows a trace in the terminal: what view shows in the browser, for a machine that you reach by ssh.
+		long: `ui shows in the terminal what view shows in the browser, for machines that you reach by ssh.
 
   entrace ui                                   a recording of this folder; ui lists them if there are several
   entrace ui app.et                            if a program still writes it, ui follows
   entrace ui after.et --against=before.et      compare two recordings
 
-The keys are those of the page; ? lists them, and q ends. Colors are those of the terminal, unless NO_COLOR is set.`,
+ui has the keys of the web viewer; ? lists them, and q ends ui. It uses the colors of the terminal, unless NO_COLOR
+is set.`,
 		flags:    o.add,
 		complete: completeTraces,
 		run: func(ctx context.Context, c *console, args []string) error {

@@ -31,45 +31,45 @@ type key struct {
 func uiKeys() []key {
 	list := []key{
 		{"Down j", "next line", func(u *ui) { u.step(1) }},
-		{"Up k", "line before", func(u *ui) { u.step(-1) }},
+		{"Up k", "previous line", func(u *ui) { u.step(-1) }},
 		{"Right l", "open a row", func(u *ui) { u.unfold(true) }},
 		{"Left h", "close a row, or go to the one above", func(u *ui) { u.unfold(false) }},
 		{"PgDn", "next screen", func(u *ui) { u.page(1) }},
-		{"PgUp", "screen before", func(u *ui) { u.page(-1) }},
+		{"PgUp", "previous screen", func(u *ui) { u.page(-1) }},
 		{"Home g", "first line", func(u *ui) { u.step(-u.shown.total) }},
-		{"End G", "last line; it stays in sight while the trace grows", func(u *ui) { u.newest = u.view == viewTree; u.step(u.shown.total) }},
-		{"Enter", "details of a row, or the rows that a line is about", (*ui).enter},
+		{"End G", "last line; it stays visible while the trace grows", func(u *ui) { u.newest = u.view == viewTree; u.step(u.shown.total) }},
+		{"Enter", "details of a row, or the rows that a line describes", (*ui).enter},
 		{"q Ctrl+C", "end", func(u *ui) { u.ended = true }},
 		{"Esc", "back to where you were", (*ui).back},
 		{"Tab", "another form of the view", (*ui).nextForm},
-		{"E", "open a level more", func(u *ui) { u.visit(func(p *place) { p.depth, p.toggled, p.filled = p.depth+1, nil, true }) }},
+		{"E", "open one more level", func(u *ui) { u.visit(func(p *place) { p.depth, p.toggled, p.filled = p.depth+1, nil, true }) }},
 		{"x", "open to the hits", (*ui).openToHits},
-		{"r", "this row and what is below it alone", func(u *ui) {
+		{"r", "only this row and the rows below it", func(u *ui) {
 			row := u.current().row
 			u.visit(func(p *place) { p.root, p.filled, p.at, p.top = row, false, 0, 0 })
 		}},
-		{"/", "find words or what a query selects; Tab completes", func(u *ui) { u.input = &input{text: []rune(u.query), at: len([]rune(u.query))} }},
+		{"/", "find words, or the rows of a query; Tab completes", func(u *ui) { u.input = &input{text: []rune(u.query), at: len([]rune(u.query))} }},
 		{"n", "next hit", func(u *ui) { u.find("next", "") }},
-		{"N", "hit before", func(u *ui) { u.find("prev", "") }},
+		{"N", "previous hit", func(u *ui) { u.find("prev", "") }},
 		{"e", "next error", func(u *ui) { u.find("next", "error") }},
 		{"u", "next unfinished span", func(u *ui) { u.find("next", "open") }},
 		{"m", "only the hits, or all rows", func(u *ui) { u.visit(func(p *place) { p.only, p.at, p.top = !p.only, 0, 0 }) }},
 		{"-", "exclude the value of a facet", func(u *ui) { u.narrow("!(", ")") }},
-		{"w", "half of the time", func(u *ui) { u.zoom(.25, .75) }},
-		{"s", "twice the time; in a table: sort by another column", (*ui).wider},
+		{"w", "zoom in to half of the time", func(u *ui) { u.zoom(.25, .75) }},
+		{"s", "zoom out to twice the time; in a table: sort by another column", (*ui).wider},
 		{"a", "earlier", func(u *ui) { u.zoom(-.2, .8) }},
 		{"d", "later", func(u *ui) { u.zoom(.2, 1.2) }},
-		{"f", "the time of this row", func(u *ui) {
+		{"f", "zoom to the time of this row", func(u *ui) {
 			from, to, _ := timesOf(u.v, u.current().row)
 			u.choose(from, to)
 		}},
-		{"0", "all of the time", func(u *ui) { u.choose(0, 0) }},
-		{"t", "without short spans, or with them", (*ui).short},
+		{"0", "the whole time", func(u *ui) { u.choose(0, 0) }},
+		{"t", "hide short spans, or show them", (*ui).short},
 		{"b", "bars by length, or by time", func(u *ui) { u.lengths = !u.lengths }},
 		{"c", "critical path of the request", (*ui).showDetails},
-		{"]", "details beside the rows", func(u *ui) { u.alone = !u.alone }},
+		{"]", "details next to the rows", func(u *ui) { u.alone = !u.alone }},
 		{"y", "copy a command that shows this in the browser", (*ui).copyCommand},
-		{"o", "the place in the source, in $EDITOR", (*ui).edit},
+		{"o", "open the source of this row in $EDITOR", (*ui).edit},
 		{"p", "print these lines, and end", func(u *ui) { u.prints, u.ended = true, true }},
 		{"Space", "pause, or follow the program again", func(u *ui) { u.paused = !u.paused; u.renewed++ }},
 		{"?", "keys", func(u *ui) { u.look(viewKeys) }},
@@ -309,7 +309,7 @@ func (u *ui) find(dir, what string) {
 	}
 	u.ask("find", u.values("at", cmp.Or(u.goal, u.current().row), "dir", dir, "what", what), &a, func() {
 		if a.Row == 0 {
-			u.message = "there is none"
+			u.message = "nothing was found"
 			return
 		}
 		u.reveal(a.Row)
@@ -325,7 +325,7 @@ func (u *ui) openToHits() {
 	u.ask("way", u.values("root", u.root), &a, func() {
 		u.visit(func(p *place) { p.depth, p.toggled, p.filled = 0, a.Rows, true })
 		if a.More {
-			u.message = "not all hits are in sight: they are too many"
+			u.message = "some hits are still hidden: there are too many"
 		}
 	})
 }

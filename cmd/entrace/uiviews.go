@@ -501,7 +501,7 @@ func (u *ui) facets(ctx context.Context, p *place, then func(*panel, *view.View)
 	}
 	c := &panel{head: "of " + plural(int(a.In), "row")}
 	if p.query != "" {
-		c.head = fmt.Sprintf("of %s, and beside them of %s", plural(int(a.In), "hit"), plural(int(a.Others), "other"))
+		c.head = fmt.Sprintf("shares of %s, and of %s", plural(int(a.In), "hit"), plural(int(a.Others), "other"))
 	}
 	for _, f := range a.Fields {
 		c.add(line{text: "\x1b[1m" + show.Safe(f.Field) + "\x1b[0m"})

@@ -22,19 +22,19 @@ func verifyCommand() *command {
 	secretsOnly := false
 	return &command{
 		use:   "verify FILE...",
-		short: "Look for everything that is wrong or odd in a trace",
-		long: `verify looks for everything that is wrong or odd in a trace.
+		short: "Check a trace for errors and oddities",
+		long: `verify checks a trace for errors and oddities.
 
   entrace verify app.et
-  entrace verify --secrets app.et        where secrets are, never what they are
+  entrace verify --secrets app.et        print the places of secrets, but not the secrets
   entrace verify traces/*.et
 
-It reads every byte and checks that the entries are whole and where the tables say, that the parents form a tree,
-and that other readers can read the file and Go's execution traces in it. It prints a line for each problem, and
-exits with 1 if there is any. It cannot find a bit that flipped within a text.
+verify reads every byte. It checks that the entries are intact and at the offsets in the tables, that the parents
+form a tree, and that other readers can read the file and the Go execution traces in it. It prints a line for
+each problem, and exits with 1 if there is any. It cannot find a flipped bit in the content of a string.
 
---secrets looks for secrets that a recorder replaces by default, in files of all formats, and exits with 1 if
-there is any. 'entrace redact' removes them.`,
+With --secrets, verify looks only for secrets that a recorder replaces by default, in files of all formats, and
+exits with 1 if there is any. 'entrace redact' removes them.`,
 		flags: func(flags *pflag.FlagSet) {
 			flags.BoolVar(&secretsOnly, "secrets", false, "look only for secrets")
 		},

@@ -52,24 +52,25 @@ func viewCommand() *command {
 		short: "Show a trace in the browser",
 		long: `view shows a trace in the browser.
 
-  entrace view                                   a recording of this folder; the page lists them if there are several
-  entrace view app.et                            if a program still writes it, the page follows
-  entrace view --follow traces                   a folder, and what comes into it
+  entrace view                                   a recording of this folder; the viewer lists them if there are several
+  entrace view app.et                            if a program still writes it, the viewer follows
+  entrace view --follow traces                   a folder, and new files in it
   entrace view after.et --against=before.et      compare two recordings
 
-It serves a page on the loopback interface and opens the browser. Only those who have the printed address,
-with its token, can see the trace. --listen 0.0.0.0:8080 listens on all interfaces, without encryption.
+view serves the web viewer on the loopback interface and opens the browser. Only people who have the printed
+address, which includes a token, can see the trace. --listen 0.0.0.0:8080 listens on all interfaces, without
+encryption.
 
-With --follow, the page shows what is added, waits for files that are not there yet, and goes on with files of
-the next program. A single FILE that a program still writes is followed automatically, unless --follow=false. view
-ends with ^C or, with --once, five seconds after the last page was closed.`,
+With --follow, the viewer shows new rows, waits for files that do not exist yet, and continues with the files of
+the next program. If a program still writes a single FILE, view follows it automatically, unless --follow=false.
+view ends with ^C or, with --once, five seconds after you close the last page.`,
 		flags: func(flags *pflag.FlagSet) {
 			o.add(flags)
 			flags.StringVar(&o.listen, "listen", o.listen, "the address to listen on")
-			flags.BoolVar(&o.noOpen, "no-open", false, "open no browser")
+			flags.BoolVar(&o.noOpen, "no-open", false, "do not open a browser")
 			flags.BoolVar(&o.once, "once", false, "end when the last page is closed")
-			flags.StringVar(&o.editor, "editor", "", "a `URL` that opens a source file, as vscode://file{path}:{line}")
-			flags.StringVar(&o.state, "state", "", "what the page shows first: the part of a copied link that begins with ? and ends before #")
+			flags.StringVar(&o.editor, "editor", "", "a `URL` that opens a source file, such as vscode://file{path}:{line}")
+			flags.StringVar(&o.state, "state", "", "what the viewer shows first: the part of a copied link that begins with ? and ends before #")
 		},
 		complete: completeTraces,
 		run: func(ctx context.Context, c *console, args []string) error {
@@ -78,7 +79,7 @@ ends with ^C or, with --once, five seconds after the last page was closed.`,
 				return err
 			}
 			if !hasDisplay() && !o.noOpen && !o.changed("listen") && isTerminal(c.out) {
-				c.say("there is no display, so the trace is shown here, as 'entrace ui' does; --no-open serves the page")
+				c.say("there is no display, so view shows the trace in this terminal, as 'entrace ui' does; --no-open serves the web viewer instead")
 				return o.inTerminal(ctx, c, args, nil)
 			}
 			return o.run(ctx, c, args)
@@ -92,8 +93,8 @@ func (o *viewOptions) add(flags *pflag.FlagSet) {
 	o.addFrom(flags)
 	o.addClock(flags)
 	redactFlag(flags, &o.redact, redactRead)
-	flags.StringArrayVar(&o.against, "against", nil, "compare with the trace `FILE`, which may be given several times")
-	flags.BoolVar(&o.follow, "follow", false, "show also what programs add to the files from now on")
+	flags.StringArrayVar(&o.against, "against", nil, "compare with the trace `FILE`; you can give several")
+	flags.BoolVar(&o.follow, "follow", false, "also show rows that programs add to the files from now on")
 }
 
 // names returns the names to show. Without arguments, it is the trace of this folder; if there are several, names sets
@@ -273,7 +274,7 @@ func (o *viewOptions) open(ctx context.Context, c *console, names []string, opti
 		}
 		all = append(append(all, now.LeftOut()...), t.notShown()...)
 		for _, name := range now.Replaced() {
-			all = append(all, name+" was replaced: this page shows the old file; run 'entrace view' again to see the new one")
+			all = append(all, name+" was replaced: the viewer shows the old file; run 'entrace view' again to see the new one")
 		}
 		return all
 	}
@@ -426,7 +427,7 @@ func (s *shownTrace) reopen(ctx context.Context) (*view.View, error) {
 	for _, r := range s.renamed {
 		renamed, _ := readmark.After(r.New(), shown...)
 		for _, name := range renamed {
-			text := fmt.Sprintf("%s came before the file that the page shows now: 'entrace view %s' shows it", name, name)
+			text := fmt.Sprintf("%s is older than the file that the viewer shows now: 'entrace view %s' shows it", name, name)
 			s.say("%s", text)
 			skipped = append(skipped, text)
 		}

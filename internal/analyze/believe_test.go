@@ -439,5 +439,5 @@ func TestExplainRetries(t *testing.T) {
 	v := x.View()
 	answer, err := analyze.Explain(t.Context(), &analyze.Question{Now: []query.Run{{View: v, Rows: everything(t, v)}}, Since: analyze.NoTime})
 	must(t, err)
-	expect.Equal(t, answer.Verdict, "no change in this file; 72 of 96 calls of send are made again after the same call failed", "the verdict")
+	expect.Equal(t, answer.Verdict, "no change in this file; 72 of 96 calls of send repeat a call that failed", "the verdict")
 }

@@ -192,7 +192,7 @@ func (w *workload) slower(from Time) string {
 	for _, g := range grown[:min(len(grown), few)] {
 		said = append(said, fmt.Sprintf("%s takes %.2g times as long", g.name, g.times))
 	}
-	return fmt.Sprintf("nearly everything is slower from %s on, because the machine is busy or what all requests share is slow: %s", w.clock(from), strings.Join(said, ", "))
+	return fmt.Sprintf("nearly everything is slower from %s on, because the machine is busy or something that all requests share is slow: %s", w.clock(from), strings.Join(said, ", "))
 }
 
 // setPeriods sets From and To of the sure causes.

@@ -271,7 +271,7 @@ func TestExplainAllAlong(t *testing.T) {
 		"a tenant with many":    {querytest.Mall{Reads: 20, Tenant: "t5"}, `cause: shop, POST /order → SELECT items, where .tenant = "t5"`, "more calls", "POST /order → SELECT items", `.tenant = "t5": `},
 		"an instance":           {querytest.Mall{Slow: map[string]float64{"UPDATE stock": 20}, Pods: true}, `cause: stock, UPDATE stock, where resource.k8s.pod.name = "stock-1"`, "slow", "UPDATE stock", `resource.k8s.pod.name = "stock-1": 77 of these 77 calls, 0 of the 312 others`},
 		"a tenant that fails":   {querytest.Mall{Fails: .8, Tenant: "t3"}, `cause: stock, reserve: out of stock, where .tenant = "t3"`, "error", "", `.tenant = "t3": `},
-		"a lock of another one": {querytest.Mall{Report: 30 * time.Millisecond}, "cause: shop, SELECT items, while GET /report runs", "slow", "SELECT items", "GET /report of report runs for most of the time of the call, in 100 % of these calls and 1"},
+		"a lock of another one": {querytest.Mall{Report: 30 * time.Millisecond}, "cause: shop, SELECT items, while GET /report runs", "slow", "SELECT items", "GET /report of report runs during most of the call in 100 % of these calls and 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.mall.Requests = 400

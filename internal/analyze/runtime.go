@@ -104,13 +104,13 @@ func locks(v *view.View, list []*Goroutines) string {
 		return strings.Join(list, ", ")
 	}
 	if len(others) == 0 && len(waits) > 1 && len(waits) <= mostOfDeadlock {
-		return fmt.Sprintf("all %d goroutines of open spans wait for a lock: %s; none that could hold it runs, so this is perhaps a deadlock", waiting, few(waits))
+		return fmt.Sprintf("all %d goroutines of open spans wait for a lock: %s; no goroutine that could hold it is running, so this is perhaps a deadlock", waiting, few(waits))
 	}
 	text := "waiting for a lock: " + few(waits)
 	if len(others) == 0 {
 		return text + "; no other goroutine of a span that is as old does anything else"
 	}
-	return text + "; which goroutine holds it is not recorded, and those that do not wait are: " + few(others)
+	return text + "; the trace does not record which goroutine holds it; these do not wait: " + few(others)
 }
 
 // mostOfDeadlock is the largest number of places in which waiting goroutines are reported as a possible deadlock.

@@ -308,7 +308,7 @@ func tellRan(list []Evidence, ran []Beside, groups int) []Evidence {
 		if b.p >= need(groups*besideLooked, 0) && b.In-b.Others >= gapByRun {
 			list = addShare(list, Evidence{
 				beside: true, Log10P: -b.p, Pattern: "while " + b.Name + " runs",
-				Text: fmt.Sprintf("%s of %s runs for most of the time of the call, in %.0f %% of these calls and %.0f %% of the others", b.Name, name(b.Service), math.Round(100*b.In), math.Round(100*b.Others)),
+				Text: fmt.Sprintf("%s of %s runs during most of the call in %.0f %% of these calls and %.0f %% of the others", b.Name, name(b.Service), math.Round(100*b.In), math.Round(100*b.Others)),
 			})
 		}
 	}

@@ -110,7 +110,7 @@ func (w *workload) where(ctx context.Context, run query.Run, top *Overview) (lis
 			f.Row = most.Row
 		}
 		if g.older {
-			f.Text += "; this growth may be older than the file"
+			f.Text += "; this growth may have begun before the recording"
 		}
 		list = append(list, f)
 	}
@@ -155,7 +155,7 @@ func (w *workload) retried() []Finding {
 		}
 	}
 	if share := float64(best.again) / float64(max(1, best.calls)); best.again >= few && share >= leastFinding {
-		text := fmt.Sprintf("%d of %d calls of %s are made again after the same call failed", best.again, best.calls, best.name)
+		text := fmt.Sprintf("%d of %d calls of %s repeat a call that failed", best.again, best.calls, best.name)
 		return []Finding{{Kind: findRetry, Text: text, Share: share, Of: "these calls", Row: best.example}}
 	}
 	return nil

@@ -180,6 +180,6 @@ func (l *Left) String() string {
 	add(l.Rows, "%d of %d rows", l.Rows, l.OfRows)
 	add(l.Folded, "%d of these rows are in folded lines, %d", l.Folded, l.Folds)
 	add(l.Lines, "%d of %d lines", l.Lines, l.OfLines)
-	add(l.Texts, "ends of long texts, %d", l.Texts)
+	add(l.Texts, "ends of long strings, %d", l.Texts)
 	return strings.Join(parts, "; ")
 }

@@ -178,7 +178,7 @@ func (d *deadFile) mend(ctx context.Context) (err error) {
 }
 
 // ErrOtherEntries is returned for a stream if its ET exists already and has other entries.
-var ErrOtherEntries = errors.New("the trace exists already, but the .iet beside it has other entries: compare the two files")
+var ErrOtherEntries = errors.New("the trace exists already, but the .iet next to it has other entries: compare the two files")
 
 // removeStream removes the stream and its journal. The ET d.equalET has all their entries.
 func (d *deadFile) removeStream() error {
