@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
@@ -44,17 +43,8 @@ func (c columnsOf) SpanID(row uint32) uint64 {
 func (c columnsOf) IsCorrected() bool { return c.v.builder.options.Clock != nil }
 
 func (c columnsOf) First(row uint32) (first uint32, folded bool) {
-	r, folded := c.v.first(Row(row))
-	return uint32(r), folded
-}
-
-// first is columns.Columns.First.
-func (v *View) first(r Row) (first Row, folded bool) {
-	first = r
-	for v.flags(first).Role() == RoleFolded {
-		first = v.parent(first)
-	}
-	return first, first != r
+	first = uint32(c.v.firstOf(Row(row)))
+	return first, first != row
 }
 
 func (c columnsOf) SameResource(a, b uint32) bool {
@@ -68,8 +58,7 @@ func (c columnsOf) SameResource(a, b uint32) bool {
 
 func (c columnsOf) IsCopy(row uint32) bool {
 	r := Row(row)
-	first, _ := c.v.first(r)
-	return c.v.copied.has(r) && c.v.last[first] != r
+	return c.v.copied.has(r) && c.v.last[c.v.firstOf(r)] != r
 }
 
 func (c columnsOf) Messages() []string { return c.v.messages }
@@ -507,33 +496,4 @@ func (c columnsOf) Each(ctx context.Context, start func() func(k int)) error {
 		panic(failed)
 	}
 	return ctx.Err()
-}
-
-// SelfTime returns the duration of the span at row r minus the time during which its child spans were open. The
-// second result is false if the span has not ended.
-func (v *View) SelfTime(r Row) (time.Duration, bool) {
-	took, ended := v.Duration(r)
-	if !ended {
-		return 0, false
-	}
-	from := v.start(r)
-	self, until, end := int64(took), from, from+int64(took)
-	t := v.Tree()
-	for rank, last := t.Rank(r)+1, t.End(r); rank < last; {
-		kid := t.Row(rank)
-		rank = t.End(kid)
-		if v.Role(kid) != RoleSpan {
-			continue
-		}
-		d := v.duration(kid)
-		kidEnd := end // a child without an end was open until its parent ended
-		if d != noTook {
-			kidEnd = min(v.start(kid)+d, end)
-		}
-		if begin := max(v.start(kid), until); kidEnd > begin {
-			self -= kidEnd - begin
-			until = kidEnd
-		}
-	}
-	return time.Duration(max(self, 0)), true
 }

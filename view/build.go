@@ -1,13 +1,8 @@
 package view
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
-	"maps"
-	"math/bits"
-	"slices"
-	"sort"
 	"sync"
 
 	"github.com/entrace-go/entrace/format"
@@ -54,41 +49,11 @@ type builder struct {
 	halved     sharedSpans
 }
 
-// A resource holds the row of a resource and the service that it names.
-type resource struct {
-	row     Row
-	service string
-}
-
-// A growingFile is a file, and the set of its folded entries. A folded entry has no row of its own, because it is
-// part of another entry's row.
-type growingFile struct {
-	*source
-
-	n      uint32 // the number of entries read so far
-	folded Set[uint32]
-	before []uint32 // for each word of folded: how many entries before it are folded
-	count  uint32   // the number of folded entries
-	runs   []fileRun
-	shapes []uint16 // the shapes of the entries
-	damage error
-	flight Row // the row in which a flight recorder describes the file; 0 for files of other recorders
-}
-
-// A fileRun is the beginning of a run of a file: the number of unfolded entries before it in the file, and its
-// first row.
-type fileRun struct {
-	visible uint32
-	row     Row
-}
-
 // numbers translates the numbers that one parser assigned to the numbers of the builder.
 type numbers struct {
 	metas, shapes []uint16
 	messages      []uint32
 }
-
-const noRow = Row(1<<32 - 1)
 
 func newBuilder(files []*format.File, o *Options) *builder {
 	b := &builder{
@@ -102,53 +67,6 @@ func newBuilder(files []*format.File, o *Options) *builder {
 		b.files = append(b.files, &growingFile{source: &source{f, entrybytes.Of(f)}})
 	}
 	return b
-}
-
-// visible returns the number of entries before id that have rows of their own.
-func (f *growingFile) visible(id uint32) uint32 {
-	w := f.folded[id/64] & (1<<(id%64) - 1)
-	return id - f.before[id/64] - uint32(bits.OnesCount64(w))
-}
-
-// row returns the row of entry id, which must not be folded.
-func (f *growingFile) row(id uint32) Row {
-	if id == 0 {
-		return 0
-	}
-	n := f.visible(id)
-	r := &f.runs[len(f.runs)-1]
-	if n < r.visible {
-		i := sort.Search(len(f.runs), func(i int) bool { return f.runs[i].visible > n })
-		r = &f.runs[i-1]
-	}
-	return r.row + Row(n-r.visible)
-}
-
-// fold records that entry id is folded. The entry must be the latest entry.
-func (f *growingFile) fold(id uint32) {
-	f.folded.Add(id)
-	f.count++
-}
-
-// run reads the new entries of each file. For file i, it stops before entry limits[i].
-func (b *builder) run(ctx context.Context, limits []uint32) error {
-	p := &pass{ctx: ctx, until: limits, take: b.addChunk}
-	total := uint64(0)
-	for i, f := range b.files {
-		p.sources = append(p.sources, f.source)
-		p.next = append(p.next, f.n)
-		more := int(limits[i] - f.n)
-		total += uint64(more)
-		if f.n == 0 {
-			f.folded, f.before = make([]uint64, 0, more/64+1), make([]uint32, 0, more/64+1)
-			f.shapes = make([]uint16, 0, more)
-		}
-	}
-	n := workersFor(total, b.options.Workers)
-	for len(b.parsers) < n {
-		b.parsers = append(b.parsers, newParser())
-	}
-	return p.run(b.parsers[:n])
 }
 
 // addChunk adds the records of a chunk to the view under construction.
@@ -452,6 +370,29 @@ func (b *builder) endSpan(row Row, r *record, id uint32, name string, at format.
 	}
 }
 
+// join updates the row first, the first half of a span, with the end in the row half, a later half of the span.
+func (b *builder) join(first, half Row) {
+	if last, ok := b.last[first]; ok && b.end(last) != 0 && (b.end(half) == 0 || last > half) {
+		return
+	}
+	b.last[first] = half
+	if b.end(half) == 0 {
+		return
+	}
+	c, err := b.fileOf(half).parseOne(b.end(half))
+	if err != nil {
+		return
+	}
+	name, at := "", format.Metadata{}
+	if len(c.names) > 0 {
+		name = c.names[0]
+	}
+	if len(c.places) > 0 {
+		at = c.places[0]
+	}
+	b.fold(first, b.began(first), &c.records[0], name, at)
+}
+
 // fold updates the span at row with r, the record of its end. The argument was has the fields of the span without
 // an end. As in [View.Entry], fields that the end does not have keep their values.
 func (b *builder) fold(row Row, was beginning, r *record, name string, at format.Metadata) {
@@ -488,6 +429,19 @@ func (b *builder) fold(row Row, was beginning, r *record, name string, at format
 	}
 	s, i := b.change(row)
 	s.flags[i], s.meta[i], s.duration[i] = b.withException(row, flags), meta, duration
+}
+
+// setPlace copies the fields of the source location from end to m, if end has them.
+func setPlace(m, end *format.Metadata) {
+	if end.ModulePath.Valid {
+		m.ModulePath = end.ModulePath
+	}
+	if end.File.Valid {
+		m.File = end.File
+	}
+	if end.Line.Valid {
+		m.Line = end.Line
+	}
 }
 
 // addException records that the span at row has an exception.
@@ -578,38 +532,10 @@ func (b *builder) serviceOf(n uint16) string {
 	return r.service
 }
 
-// view returns a View of all entries that were read so far.
-func (b *builder) view() *View {
-	for i := range b.resources[1:] {
-		b.serviceOf(uint16(i + 1))
+// serviceIn returns the service that the entry of a resource names.
+func serviceIn(e *format.TraceEntry) string {
+	if s, ok := e.Attribute("service.name"); ok {
+		return s.String()
 	}
-	v := &View{
-		storedColumns: b.share(), builder: b, metas: slices.Clip(b.metas),
-		messages: slices.Clip(b.messages), shapes: slices.Clip(b.shapes),
-		traces: b.traces.share(), resources: slices.Clone(b.resources), late: b.late,
-		columnsKept: columnsKept{making: make(chan struct{}, 1)},
-	}
-	for _, f := range b.files {
-		v.files = append(v.files, fileView{source: f.source, n: f.n, shapes: slices.Clip(f.shapes), damage: f.damage})
-	}
-	for file, run := range v.runsSince(0) {
-		f := &v.files[file]
-		f.runs = append(f.runs, run)
-	}
-	v.last, v.copies, v.copied = maps.Clone(b.last), b.copies.n, slices.Clone(b.copies.rows)
-	v.alike = slices.Clone(b.copies.numbers)
-	b.latest = v
-	return v
-}
-
-// canGrow reports whether entries can be added to the file later.
-func (f *growingFile) canGrow() bool { return f.file.Format() != format.ET }
-
-// forget drops the data that is needed only to add more entries.
-func (b *builder) forget() {
-	b.parsers, b.numbers, b.metaOf, b.messageOf, b.shapeOf, b.begun, b.exceptions = nil, nil, nil, nil, nil, nil, nil
-	b.copies, b.halved, b.traceAt = copies{}, sharedSpans{}, traceTable{}
-	for _, f := range b.files {
-		f.folded, f.before = nil, nil
-	}
+	return e.Message.Value
 }

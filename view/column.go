@@ -9,8 +9,20 @@ import (
 	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
+// A Row is the number of a row of a view, from 0 on.
+type Row uint32
+
 // blockRows is the number of rows of a block.
 const blockRows = columns.BlockRows
+
+const (
+	noTime = columns.NoTime
+	noTook = columns.NoDuration
+	// unknown is the number of a meta, shape or resource that did not fit into its table.
+	unknown = columns.Unknown
+	// unknownText is the number of a message that did not fit into its table.
+	unknownText = columns.UnknownText
+)
 
 // A block holds the fields of consecutive rows that never change. The builder may be adding rows to the last block of
 // a view, so the view may read only its own rows of the block.
@@ -102,6 +114,20 @@ func (c *storedColumns) id(r Row) uint32 {
 		return b.ids[r%blockRows]
 	}
 	return b.base + uint32(c.blocks[r/blockRows].id[r%blockRows])
+}
+
+// isFolded reports whether row r is part of another row. It may be called for the root's parent before any row
+// exists.
+func (c *storedColumns) isFolded(r Row) bool {
+	return uint32(r) < c.n && c.flags(r).Role() == RoleFolded
+}
+
+// firstOf returns the row into which row r is folded, or r itself if r is not folded.
+func (c *storedColumns) firstOf(r Row) Row {
+	for c.isFolded(r) {
+		r = c.parent(r)
+	}
+	return r
 }
 
 // growingColumns holds the columns of a builder, which grow and change. A view can see the rows before shared: the

@@ -13,18 +13,6 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// A rowBits is a set of rows. It has a bit for each row up to the largest row that was added.
-type rowBits []uint64
-
-func (s rowBits) has(r Row) bool { return int(r/64) < len(s) && s[r/64]>>(r%64)&1 != 0 }
-
-func (s *rowBits) add(r Row) {
-	if n := int(r)/64 + 1; n > len(*s) {
-		*s = append(*s, make([]uint64, n-len(*s))...)
-	}
-	(*s)[r/64] |= 1 << (r % 64)
-}
-
 // copies finds rows that occur in several files of one process, such as snapshots of a flight recorder.
 //
 // Spans in different files are copies if their trace id, span id, start and resource are equal. Two files belong to

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"slices"
@@ -32,6 +33,55 @@ type idOfSpan struct {
 
 // NewReader returns a Reader of v.
 func (v *View) NewReader() *Reader { return &Reader{v: v} }
+
+// Metadata returns the metadata that [View.Entry] returns for row r, usually without reading the entry.
+func (v *View) Metadata(r Row) format.Metadata {
+	if n := v.meta(r); n != unknown {
+		m := v.metas[n]
+		m.Level = v.flags(r).Level()
+		return m
+	}
+	e, err := v.Entry(r)
+	if err != nil {
+		return format.Metadata{}
+	}
+	return e.Metadata
+}
+
+// Name returns the name of row r: the name of the span or event, or for another row the name of its entry.
+func (v *View) Name(r Row) string {
+	if n := v.meta(r); n != unknown {
+		return v.metas[n].Name
+	}
+	return v.NewReader().Name(r)
+}
+
+// Message returns the message of row r. It returns false if the row has no message.
+func (v *View) Message(r Row) (string, bool) {
+	if !v.flags(r).HasMessage() {
+		return "", false
+	}
+	if n := v.text(r); n != unknownText {
+		return v.messages[n], true
+	}
+	e, err := v.fileOf(r).file.Entry(v.id(r))
+	if err != nil {
+		return "", false
+	}
+	return e.Message.Value, e.Message.Valid
+}
+
+// Service returns the service to which row r belongs, or "" if the resource of r does not name a service.
+func (v *View) Service(r Row) string {
+	if n := v.resource(r); n != unknown {
+		return v.resources[n].service
+	}
+	e, err := v.Entry(v.Resource(r))
+	if err != nil {
+		return ""
+	}
+	return serviceIn(e)
+}
 
 // Name is like [View.Name].
 func (rd *Reader) Name(r Row) string {
@@ -139,6 +189,56 @@ func (v *View) Correct(r Row, e *format.TraceEntry) {
 	}
 }
 
+// Ref returns the trace id of row r and the span id of its [View.Owner].
+func (v *View) Ref(r Row) format.SpanRef {
+	ref := format.SpanRef{TraceID: v.TraceID(r)}
+	if owner := v.Owner(r); owner != 0 {
+		ref.SpanID, _ = v.attributeID(owner, format.AttrSpanID)
+	}
+	return ref
+}
+
+// attributeID parses an attribute of row r as a span id.
+func (v *View) attributeID(r Row, name string) (id [8]byte, err error) {
+	n, err := v.fileOf(r).attributeID(v.id(r), name)
+	binary.BigEndian.PutUint64(id[:], n)
+	return id, err
+}
+
+// Span returns the row of the span with the given ids, and whether the view has it. If several spans have these
+// ids, it returns the first one.
+func (v *View) Span(ref format.SpanRef) (Row, bool) {
+	low := binary.BigEndian.Uint32(ref.SpanID[4:])
+	for k, b := range v.blocks {
+		n := min(v.n-uint32(k)*blockRows, blockRows)
+		for i, text := range b.text[:n] {
+			r := Row(k*blockRows + i)
+			if text != low || v.flags(r).Role() != RoleSpan || v.traces.at(b.trace[i]) != ref.TraceID {
+				continue
+			}
+			if id, err := v.attributeID(r, format.AttrSpanID); err == nil && id == ref.SpanID {
+				return r, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// Missing returns the ids of the span that row r names as its parent, if the view does not have this span. A log
+// record names the span in which it was logged. missing is false if row r names no span, or the view has the span.
+func (v *View) Missing(r Row) (ref format.SpanRef, missing bool, err error) {
+	if !v.flags(r).Missing() {
+		return ref, false, nil
+	}
+	name := format.AttrParentSpanID
+	if v.Role(r) == RoleLog {
+		name = format.AttrSpanID
+	}
+	ref.TraceID = v.TraceID(r)
+	ref.SpanID, err = v.attributeID(r, name)
+	return ref, ref.IsValid(), err
+}
+
 func addMissing(e *format.TraceEntry, name string, id []byte) {
 	if _, has := e.Attribute(name); !has && slices.ContainsFunc(id, func(c byte) bool { return c != 0 }) {
 		e.Add(name, format.StringValue(hex.EncodeToString(id)))
@@ -167,23 +267,10 @@ func fold(e, end *format.TraceEntry) {
 	foldAttributes(e, end)
 }
 
-// setPlace copies the fields of the source location from end to m, if end has them.
-func setPlace(m, end *format.Metadata) {
-	if end.ModulePath.Valid {
-		m.ModulePath = end.ModulePath
-	}
-	if end.File.Valid {
-		m.File = end.File
-	}
-	if end.Line.Valid {
-		m.Line = end.Line
-	}
-}
-
 // foldAttributes adds the attributes of end to e. An attribute of end replaces the attribute of e with the same name.
 func foldAttributes(e, end *format.TraceEntry) {
 	marks := marksOf(e, end)
-	first := firstOf(e.Attributes, len(end.Attributes))
+	first := newFirsts(e.Attributes, len(end.Attributes))
 	e.Attributes = slices.Grow(e.Attributes, len(end.Attributes)+len(marks))
 	for _, a := range end.Attributes {
 		if a.Name == format.AttrSpanID || isMark(a) {
@@ -235,7 +322,7 @@ func isMark(a format.Attribute) bool { return slices.Contains(marksOfNames, a.Na
 // short list is faster.
 type firsts map[string]int
 
-func firstOf(list []format.Attribute, more int) firsts {
+func newFirsts(list []format.Attribute, more int) firsts {
 	if len(list) < 16 || more < 2 {
 		return nil
 	}

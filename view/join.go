@@ -3,87 +3,14 @@ package view
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/core/spanmap"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
-// A want is a reference from a row to a span whose row must be found. The span is the parent of the row, the span
-// of a log record, or the first half of the row's own span.
-type want struct {
-	span uint64
-	row  Row
-	half bool
-}
-
-// wants is a hash table of wants by the trace and id of the span.
-type wants struct {
-	all   []want
-	next  []int32 // by index in all: the index of the next want of the same span; -1 at the end
-	slots []wantSlot
-	used  int
-	seen  []uint64 // a Bloom filter over the trace and the low half of the span id
-}
-
-// A wantSlot is a slot of the hash table. It stands for one span to which rows refer.
-type wantSlot struct {
-	span  uint64
-	trace uint32
-	first int32 // the index in wants.all plus 1; 0 if the slot is free
-	// found has at most two rows of each file: the first row of the span, and the first row that did not begin in
-	// an earlier file. starts has only the rows of the second kind. If found is long, files has the same
-	// information by file.
-	found, starts []Row
-	files         map[*growingFile]hit
-}
-
-// add adds a want of a span of the given trace.
-func (w *wants) add(x want, trace uint32) {
-	if 2*w.used >= len(w.slots) {
-		old := w.slots
-		w.slots = make([]wantSlot, max(64, 2*len(old)))
-		w.seen = make([]uint64, len(w.slots)/16)
-		for _, s := range old {
-			if s.first != 0 {
-				*w.slot(s.trace, s.span) = s
-				w.see(s.trace, s.span)
-			}
-		}
-	}
-	s := w.slot(trace, x.span)
-	if s.first == 0 {
-		w.used++
-		s.trace, s.span = trace, x.span
-		w.see(trace, x.span)
-	}
-	w.all, w.next = append(w.all, x), append(w.next, s.first-1)
-	s.first = int32(len(w.all))
-}
-
-// see adds a span to the Bloom filter.
-func (w *wants) see(trace uint32, span uint64) {
-	bit := spanmap.Hash(uint64(trace), span&math.MaxUint32) % uint64(64*len(w.seen))
-	w.seen[bit/64] |= 1 << (bit % 64)
-}
-
-// wanted reports whether a want of a span with this trace and this low half of its id may exist.
-func (w *wants) wanted(trace, low uint32) bool {
-	bit := spanmap.Hash(uint64(trace), uint64(low)) % uint64(64*len(w.seen))
-	return w.seen[bit/64]>>(bit%64)&1 != 0
-}
-
-func (w *wants) slot(trace uint32, span uint64) *wantSlot {
-	mask := uint64(len(w.slots) - 1)
-	for i := spanmap.Hash(uint64(trace), span) & mask; ; i = (i + 1) & mask {
-		if s := &w.slots[i]; s.first == 0 || s.trace == trace && s.span == span {
-			return s
-		}
-	}
-}
+const noRow = Row(1<<32 - 1)
 
 // findWanted searches the rows [from, to) for wanted spans, and adds the rows that it finds to the slots of w.
 func (b *builder) findWanted(w *wants, from, to uint32) error {
@@ -110,12 +37,6 @@ func (b *builder) findWanted(w *wants, from, to uint32) error {
 // fewRows is the maximum length of wantSlot.found that is searched linearly. A longer list is searched through
 // wantSlot.files.
 const fewRows = 8
-
-// A hit describes the rows of a wanted span in one file.
-type hit struct {
-	first  Row
-	starts bool // one of the rows did not begin in an earlier file
-}
 
 // hitIn returns the rows of a wanted span in a file. ok is false if there are none.
 func (b *builder) hitIn(s *wantSlot, f *growingFile) (h hit, ok bool) {
@@ -191,66 +112,6 @@ func (b *builder) best(x want, s *wantSlot) Row {
 		}
 	}
 	return noRow
-}
-
-// moveToParents moves rows below the spans that they name. It moves the row was and all later rows, and those earlier
-// rows whose span is among the new rows.
-func (b *builder) moveToParents(was uint32) error {
-	for _, h := range b.halves {
-		id, err := b.spanID(h)
-		if err != nil {
-			return err
-		}
-		b.fresh = append(b.fresh, want{row: h, span: id, half: true})
-	}
-	b.halves = nil
-	var fresh wants
-	for _, x := range b.fresh {
-		fresh.add(x, b.trace(x.row))
-	}
-	if err := b.findWanted(&b.waiting, was, b.n); err != nil {
-		return err
-	}
-	if err := b.findWanted(&fresh, 0, b.n); err != nil {
-		return err
-	}
-	var moves []move
-	for _, w := range []*wants{&b.waiting, &fresh} {
-		for i := range w.slots {
-			s := &w.slots[i]
-			if s.first == 0 || len(s.found) == 0 {
-				continue
-			}
-			for at := s.first - 1; at >= 0; at = w.next[at] {
-				x := w.all[at]
-				if to := b.best(x, s); to != noRow && to != x.row {
-					moves = append(moves, move{x, to})
-				}
-			}
-		}
-	}
-	slices.SortFunc(moves, func(x, y move) int { return cmp.Compare(x.row, y.row) })
-	b.keepWaiting(&fresh)
-	b.fresh = nil
-	joined := b.joinHalves(moves)
-	copied, err := b.joinSpanCopies(was)
-	if err != nil {
-		return err
-	}
-	var below []move
-	if joined || copied {
-		below = b.belowHalves()
-	}
-	b.moveAll(append(below, moves...))
-	if err := b.findShared(was); err != nil {
-		return err
-	}
-	b.moveAll(b.belowShared())
-	below, err = b.joinOtherCopies(was)
-	if err == nil {
-		b.moveAll(below)
-	}
-	return err
 }
 
 // A move makes row want.row a child of row to.
@@ -346,29 +207,6 @@ func (b *builder) moveLast() {
 	}
 }
 
-// join updates the row first, the first half of a span, with the end in the row half, a later half of the span.
-func (b *builder) join(first, half Row) {
-	if last, ok := b.last[first]; ok && b.end(last) != 0 && (b.end(half) == 0 || last > half) {
-		return
-	}
-	b.last[first] = half
-	if b.end(half) == 0 {
-		return
-	}
-	c, err := b.fileOf(half).parseOne(b.end(half))
-	if err != nil {
-		return
-	}
-	name, at := "", format.Metadata{}
-	if len(c.names) > 0 {
-		name = c.names[0]
-	}
-	if len(c.places) > 0 {
-		at = c.places[0]
-	}
-	b.fold(first, b.began(first), &c.records[0], name, at)
-}
-
 func (b *builder) setParent(r, to Row) {
 	s, i := b.change(r)
 	s.parent[i] = uint32(to)
@@ -454,16 +292,4 @@ func (b *builder) inheritResources() {
 			}
 		}
 	}
-}
-
-// isFolded reports whether row r is part of another row. It may be called for the root's parent before any row
-// exists.
-func (b *builder) isFolded(r Row) bool { return uint32(r) < b.n && b.flags(r).Role() == RoleFolded }
-
-// firstOf returns the row into which row r is folded, or r itself if r is not folded.
-func (b *builder) firstOf(r Row) Row {
-	for b.isFolded(r) {
-		r = b.parent(r)
-	}
-	return r
 }

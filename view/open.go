@@ -24,17 +24,6 @@ func (v *View) GoesOn(r Row) bool {
 	return f.Role() == RoleSpan && f.Open() && v.fileEnd(r).rotated
 }
 
-// A fileEnd says how a file ends.
-type fileEnd struct {
-	last    int64 // the last time in the file
-	rotated bool  // the recorder continued in another file
-}
-
-// and combines the ends of two files. The recorder continued in another file only if this is so for both.
-func (e fileEnd) and(other fileEnd) fileEnd {
-	return fileEnd{max(e.last, other.last), e.rotated && other.rotated}
-}
-
 // fileEnd returns how the files end that contain the open span at row r.
 func (v *View) fileEnd(r Row) fileEnd {
 	v.fileEndsOnce.Do(v.findFileEnds)
@@ -99,8 +88,8 @@ func (v *View) findFileEnds() {
 	}
 	v.endsOfOpen = make(map[Row]fileEnd)
 	for r := range Row(v.n) {
-		first, folded := v.first(r)
-		if f := v.flags(first); folded && f.Role() == RoleSpan && f.Open() {
+		first := v.firstOf(r)
+		if f := v.flags(first); first != r && f.Role() == RoleSpan && f.Open() {
 			end := v.fileEnds[v.fileNumber(r)]
 			if others, several := v.endsOfOpen[first]; several {
 				end = end.and(others)

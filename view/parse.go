@@ -38,17 +38,9 @@ const (
 	recordExcepts  // is an exception event
 )
 
-const (
-	noTime = columns.NoTime
-	// maxAlone is the longest duration that is accepted for a span without a start. A larger number is the time of
-	// the span's end since 1970.
-	maxAlone = int64(365 * 24 * time.Hour)
-	noTook   = columns.NoDuration
-	// unknown is the number of a meta, shape or resource that did not fit into its table.
-	unknown = columns.Unknown
-	// unknownText is the number of a message that did not fit into its table.
-	unknownText = columns.UnknownText
-)
+// maxAlone is the longest duration that is accepted for a span without a start. A larger number is the time of the
+// span's end since 1970.
+const maxAlone = int64(365 * 24 * time.Hour)
 
 // A field identifies an attribute that has a meaning for the view.
 type field uint8
@@ -93,6 +85,13 @@ func (c *chunk) reset(file int, first, last uint32) {
 	c.file, c.first, c.last, c.err = file, first, last, nil
 	c.records, c.traces, c.wants, c.names, c.places = c.records[:0], c.traces[:0], c.wants[:0], c.names[:0], c.places[:0]
 }
+
+const (
+	// chunkSize is the approximate size of a chunk in bytes. It fits into the cache of a processor core.
+	chunkSize = 1 << 20
+	// chunkEntries is the maximum number of entries of a chunk.
+	chunkEntries = 1 << 14
+)
 
 // Limits of the memory of one parser. Data that does not fit is read from the file again when it is needed.
 const (
@@ -426,8 +425,8 @@ func (w *parser) attributes(b []byte, p, n int, guess *shape, v *values) (*shape
 	return w.shapeOf(at), p
 }
 
-// columnsOf does the same as attributes for version 2 of the format, in which all names precede all values.
-func (w *parser) columnsOf(b []byte, p, n int, guess *shape, v *values) (*shape, int) {
+// attributesV2 does the same as attributes for version 2 of the format, in which all names precede all values.
+func (w *parser) attributesV2(b []byte, p, n int, guess *shape, v *values) (*shape, int) {
 	s := guess
 	var fields []field // nil if the shape is known
 	if s != nil && len(s.path) == n && len(s.names) <= len(b)-p && string(b[p:p+len(s.names)]) == string(s.names) {
@@ -499,7 +498,7 @@ func (w *parser) parse(c *chunk, b []byte, p, end int, id uint32, columns bool) 
 	var v values
 	var s *shape
 	if columns {
-		s, at = w.columnsOf(b, at, n, guess, &v)
+		s, at = w.attributesV2(b, at, n, guess, &v)
 	} else {
 		s, at = w.attributes(b, at, n, guess, &v)
 	}

@@ -4,93 +4,10 @@ import (
 	"context"
 	"runtime"
 	"sync"
-
-	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/core/entrybytes"
 )
 
-const (
-	// chunkSize is the approximate size of a chunk in bytes. It fits into the cache of a processor core.
-	chunkSize = 1 << 20
-	// chunkEntries is the maximum number of entries of a chunk.
-	chunkEntries = 1 << 14
-	// chunksAhead is the number of chunks that may be in progress for each worker.
-	chunksAhead = 3
-)
-
-// A source is a file of a view, with access to its encoded entries.
-type source struct {
-	file    *format.File
-	entries entrybytes.Entries
-}
-
-// chunkEnd returns the end of a chunk that begins with entry first. The chunk does not include the entry at the
-// end. The end is at most limit.
-func (s *source) chunkEnd(first, limit uint32) uint32 {
-	n := min(limit-first, chunkEntries)
-	from := s.entries.Offset(first)
-	for n > 1 && s.entries.Offset(first+n)-from > chunkSize {
-		n = n/2 + n/8
-	}
-	return first + max(n, 1)
-}
-
-// attributeID parses an attribute of an entry as a span id. It returns 0 if the attribute is not a span id.
-func (s *source) attributeID(id uint32, name string) (uint64, error) {
-	a, _, err := s.file.Attribute(id, name)
-	if err != nil || len(a.Text()) != 16 {
-		return 0, err
-	}
-	if n, ok := hexDigits([]byte(a.Text())); ok {
-		return n, nil
-	}
-	return 0, nil
-}
-
-// parse fills c with the records of its entries. If c.err is nil afterwards, c has a record of every entry.
-func (s *source) parse(w *parser, c *chunk) {
-	e, gap, columns := s.entries, s.entries.Gap(), s.entries.Columns()
-	ahead := uint32(chunkEntries) // after an entry that is not in the usual form, use small steps
-	for id := c.first; id < c.last; {
-		from, last := e.Offset(id), min(c.last-id, ahead)+id
-		ahead *= 4
-		err := e.View(from, e.Offset(last)-from, func(b []byte) {
-			p := 0
-			for ; id < last; id++ {
-				next := int(e.Offset(id+1) - from)
-				if !w.parse(c, b, p+gap, next, id, columns) {
-					return
-				}
-				p = next
-			}
-		})
-		if err == nil && id < last {
-			ahead = 4
-			var entry *format.TraceEntry
-			entry, err = s.file.Entry(id)
-			if err == nil {
-				b, whole := usual(entry)
-				w.parse(c, b, 0, len(b), id, false)
-				if !whole {
-					c.records[len(c.records)-1].shape = unknown
-				}
-				id++
-			}
-		}
-		if err != nil {
-			c.err = err
-			break
-		}
-	}
-	c.metas, c.messages, c.shapes = w.metas, w.messages, w.shapes
-}
-
-// parseOne returns a chunk that has only the record of entry id.
-func (s *source) parseOne(id uint32) (*chunk, error) {
-	c := &chunk{first: id, last: id + 1}
-	s.parse(newParser(), c)
-	return c, c.err
-}
+// chunksAhead is the number of chunks that may be in progress for each worker.
+const chunksAhead = 3
 
 // A pass parses the entries of files on several goroutines. It passes the chunks to take in order, and calls take
 // on one goroutine at a time.

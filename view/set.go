@@ -69,3 +69,15 @@ func (s Set[N]) Sample(n int) iter.Seq[N] {
 		}
 	}
 }
+
+// A rowBits is a set of rows. It has a bit for each row up to the largest row that was added.
+type rowBits []uint64
+
+func (s rowBits) has(r Row) bool { return int(r/64) < len(s) && s[r/64]>>(r%64)&1 != 0 }
+
+func (s *rowBits) add(r Row) {
+	if n := int(r)/64 + 1; n > len(*s) {
+		*s = append(*s, make([]uint64, n-len(*s))...)
+	}
+	(*s)[r/64] |= 1 << (r % 64)
+}

@@ -2,8 +2,10 @@ package view
 
 import (
 	"cmp"
+	"errors"
 	"iter"
 	"slices"
+	"time"
 )
 
 // A Tree holds the rows of a view in depth-first order: parents precede their children, and siblings are in order.
@@ -190,4 +192,95 @@ func (v *View) findDepths() {
 			v.depths[r] = v.depths[v.parent(r)] + 1
 		}
 	}
+}
+
+// Children returns the children of row r, in order. The caller owns the slice.
+func (v *View) Children(r Row) []Row { return slices.Collect(v.Tree().Children(r)) }
+
+// SkipChildren is an error that the function passed to [View.Walk] can return. Walk then skips all rows below the
+// current row.
+var SkipChildren = errors.New("skip the children") //nolint:revive,staticcheck // named like fs.SkipDir, because it is not an error
+
+// Walk calls fn for row r and all rows below it, until fn returns an error. It visits parents before their
+// children, and children in order. depth is the depth below row r. last is true for the last child of its parent.
+func (v *View) Walk(r Row, fn func(r Row, depth int, last bool) error) error {
+	t := v.Tree()
+	rank, end := t.Rank(r), t.End(r)
+	var ends []int // the ends of the subtrees that contain the row
+	for rank < end {
+		for len(ends) > 0 && ends[len(ends)-1] <= rank {
+			ends = ends[:len(ends)-1]
+		}
+		r := Row(t.rows[rank])
+		behind := t.End(r)
+		last := len(ends) == 0 || behind == ends[len(ends)-1]
+		switch err := fn(r, len(ends), last); {
+		case errors.Is(err, SkipChildren):
+			rank = behind
+		case err != nil:
+			return err
+		default:
+			ends = append(ends, behind)
+			rank++
+		}
+	}
+	return nil
+}
+
+// Owner returns r if row r is a span. Otherwise it returns the nearest span above r, or 0 if there
+// is none.
+func (v *View) Owner(r Row) Row {
+	for range usualDepth {
+		if r == 0 || v.Role(r) == RoleSpan {
+			return r
+		}
+		r = v.parent(r)
+	}
+	v.ownersOnce.Do(v.findOwners)
+	return v.owners[r]
+}
+
+// usualDepth is the number of levels that Owner climbs. After that, it computes the owners of all rows. Log
+// records and events are rarely deeper below their span.
+const usualDepth = 64
+
+// findOwners computes the owners of all rows.
+func (v *View) findOwners() {
+	v.owners = make([]Row, v.n)
+	_ = v.Walk(0, func(r Row, _ int, _ bool) error {
+		v.owners[r] = v.owners[v.parent(r)]
+		if v.Role(r) == RoleSpan {
+			v.owners[r] = r
+		}
+		return nil
+	})
+}
+
+// SelfTime returns the duration of the span at row r minus the time during which its child spans were open. The
+// second result is false if the span has not ended.
+func (v *View) SelfTime(r Row) (time.Duration, bool) {
+	took, ended := v.Duration(r)
+	if !ended {
+		return 0, false
+	}
+	from := v.start(r)
+	self, until, end := int64(took), from, from+int64(took)
+	t := v.Tree()
+	for rank, last := t.Rank(r)+1, t.End(r); rank < last; {
+		kid := t.Row(rank)
+		rank = t.End(kid)
+		if v.Role(kid) != RoleSpan {
+			continue
+		}
+		d := v.duration(kid)
+		kidEnd := end // a child without an end was open until its parent ended
+		if d != noTook {
+			kidEnd = min(v.start(kid)+d, end)
+		}
+		if begin := max(v.start(kid), until); kidEnd > begin {
+			self -= kidEnd - begin
+			until = kidEnd
+		}
+	}
+	return time.Duration(max(self, 0)), true
 }
