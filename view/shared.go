@@ -8,12 +8,12 @@ import (
 // sharedSpans holds the spans that a client and a server share. With B3 headers, each of them records a half of the
 // span, with the same ids.
 type sharedSpans struct {
-	clients map[Row]Row  // the client's half of each server's half
-	servers map[half]Row // the first server's half in each service
+	clients map[Row]Row        // the client's half of each server's half
+	servers map[sharedHalf]Row // the first server's half in each service
 }
 
-// A half identifies a service's half of a shared span. The row client has the client's half.
-type half struct {
+// A sharedHalf identifies a service's half of a shared span. The row client has the client's half.
+type sharedHalf struct {
 	client  Row
 	service string
 }
@@ -61,7 +61,7 @@ func (b *builder) findShared(was uint32) error {
 	if len(clients.all) == 0 {
 		return nil
 	}
-	b.halved.clients, b.halved.servers = make(map[Row]Row), make(map[half]Row)
+	b.halved.clients, b.halved.servers = make(map[Row]Row), make(map[sharedHalf]Row)
 	for r := range Row(b.n) {
 		if b.kind(r) != otel.KindServer || !clients.wanted(b.trace(r), b.text(r)) {
 			continue
@@ -73,7 +73,7 @@ func (b *builder) findShared(was uint32) error {
 		if s := clients.slot(b.trace(r), id); s.first != 0 {
 			client := clients.all[s.first-1].row
 			b.halved.clients[r] = client
-			of := half{client, b.serviceOf(b.resource(r))}
+			of := sharedHalf{client, b.serviceOf(b.resource(r))}
 			if _, known := b.halved.servers[of]; !known {
 				b.halved.servers[of] = r
 			}
@@ -109,7 +109,7 @@ func (b *builder) belowShared() (below []move) {
 		if ofServer && service == b.serviceOf(b.resource(up)) {
 			continue
 		}
-		if to, known := b.halved.servers[half{client, service}]; known {
+		if to, known := b.halved.servers[sharedHalf{client, service}]; known {
 			below = append(below, move{want{row: r}, to})
 		} else if ofServer && service == b.serviceOf(b.resource(client)) {
 			below = append(below, move{want{row: r}, client})
