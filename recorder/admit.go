@@ -3,27 +3,13 @@ package recorder
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/entrace-go/entrace/internal/core/journal"
 )
 
-const (
-	// admitWait is how long Admit waits for room. OTLP senders stop waiting for an answer after five or ten
-	// seconds.
-	admitWait = 4 * time.Second
-	// patience is how long the calls of an admitted request wait for room. It is long because a sender
-	// cannot send a part of a request again.
-	patience = 8 * time.Second
-)
-
-func (r insideRecorder) Admit(ctx context.Context, size int) (leave func(), err error) {
-	if w, ok := r.target.(*writer); ok {
-		return w.admit(ctx, size)
-	}
-	return func() {}, nil
-}
+// admitWait is how long admit waits for room. OTLP senders stop waiting for an answer after five or ten seconds.
+const admitWait = 4 * time.Second
 
 func (in *intake) admit(ctx context.Context, size int) (leave func(), err error) {
 	in.patient.Store(true)
@@ -79,15 +65,4 @@ func (in *intake) noRoom(ctx context.Context) error {
 	err := in.overflow()
 	in.failed(err)
 	return err
-}
-
-// overflow returns an ErrOverflow that says whether the disk or the CPU is too slow.
-func (in *intake) overflow() error {
-	if since := in.work.standing(); since >= in.o.MaxBlock/2 {
-		return fmt.Errorf("%w: the disk has not responded for %v", ErrOverflow, since.Round(time.Millisecond))
-	}
-	if 2*in.work.files.Load() > in.work.total.Load() { // most of the working time is spent in calls of files
-		return fmt.Errorf("%w: the disk does not keep up", ErrOverflow)
-	}
-	return fmt.Errorf("%w: the CPU does not keep up", ErrOverflow)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/write/inside"
 )
 
 // A Span identifies a span, its parent and its resource.
@@ -117,6 +118,13 @@ func (b *Batch) begin(kind record.Kind, flags uint8, ref, parent *format.SpanRef
 	b.b.SetTime(unixNano)
 }
 
+// keyOf returns s in the form that journal records use.
+func keyOf(s *format.SpanRef) (r record.Ref) {
+	copy(r[:16], s.TraceID[:])
+	copy(r[16:], s.SpanID[:])
+	return r
+}
+
 // handOver passes the finished record to the recorder.
 func (b *Batch) handOver() {
 	kind := b.kind
@@ -218,6 +226,39 @@ func (b *Batch) EndSpan(ref format.SpanRef, unixNano int64) {
 	b.begin(record.KindEnd, record.FlagRef, &ref, nil, uint16(b.r.latest.Load()), unixNano)
 }
 
+// Begin begins an entry. The recorder finds the parent of the entry.
+func (b *Batch) Begin(message format.Optional[string], m *format.Metadata) {
+	h := inside.Head(m, message)
+	b.b.Head(&h)
+	if m.Level > format.LevelError {
+		b.err = format.ErrInvalid
+	}
+}
+
+// End ends an entry.
+func (b *Batch) End() { b.b.End() }
+
+// User begins the attributes of the application. From here on, a reserved name is escaped, as the tables of
+// package slogadapter say, and a name that occurs twice gets "#2". Names before User are stored unchanged.
+func (b *Batch) User() { b.b.User() }
+
+func (b *Batch) value(name string, v *format.Value) {
+	hi, lo := v.Words()
+	b.b.Value(name, uint8(v.Kind()), v.Text(), hi, lo)
+}
+
+// Attr adds an attribute.
+func (b *Batch) Attr(name string, v format.Value) { b.value(name, &v) }
+
+// Entry adds the entry e. It ignores e.Parent.
+func (b *Batch) Entry(e *format.TraceEntry) {
+	b.Begin(e.Message, &e.Metadata)
+	for i := range e.Attributes {
+		b.value(e.Attributes[i].Name, &e.Attributes[i].Value)
+	}
+	b.End()
+}
+
 // Write passes the last record to the recorder. When Write returns, the records of the batch
 // are as safe as the recorder's [Durability] says. The error is a [*RefusedError].
 func (b *Batch) Write() error {
@@ -289,4 +330,77 @@ func (r *Recorder) Log(ref format.SpanRef, e *format.TraceEntry) error {
 	b.Log(ref, entryTime(e))
 	b.Entry(e)
 	return b.Write()
+}
+
+// Append writes e below the entry e.Parent and returns the id of e. It first waits until the earlier
+// records are written. Text that is not valid UTF-8 is changed: a String becomes Bytes, and in other text
+// U+FFFD replaces the invalid bytes. If the recording has several files, the parent must be the root,
+// because an id is valid in one file only. In a flight recorder, the parent must also be the root, and
+// Append returns 0.
+func (r *Recorder) Append(e *format.TraceEntry) (uint32, error) { return r.append(e, false) }
+
+func (r *Recorder) append(e *format.TraceEntry, anchor bool) (uint32, error) {
+	if r.Discards() {
+		return 0, nil
+	}
+	if e.Metadata.Level > format.LevelError {
+		r.target.Drop(format.ErrInvalid, 1, 0)
+		return 0, format.ErrInvalid
+	}
+	at := entryTime(e)
+	if at == 0 {
+		at = time.Now().UnixNano()
+	}
+	b := r.batch()
+	defer b.release()
+	b.b.Reset(0, nil, nil)
+	b.Entry(e)
+	var rec journal.Record
+	b.b.Record(&rec)
+	rec.Time, rec.Info = at, record.Info(record.KindLog, uint8(record.ProviderLogs), 0, 0, 1)
+	return r.target.Append(&rec, e.Parent, anchor)
+}
+
+// Resource writes the entry of a resource below the root and returns the resource. Equal entries are
+// written once. Log records without a span are written below the latest resource. Resource waits for the
+// disk, at most for MaxBlock. The error is [format.ErrTooLarge] if the resources are too many or too large,
+// and [ErrOverflow] if the disk does not respond.
+func (r *Recorder) Resource(e *format.TraceEntry) (*Resource, error) {
+	res := &Resource{owner: r}
+	if r.Discards() {
+		return res, nil
+	}
+	if e.Metadata.Level > format.LevelError {
+		return nil, format.ErrInvalid
+	}
+	b := &Batch{r: r} // no Interner: names would get numbers, and equal entries could have different bytes
+	b.b.MaxText, b.b.Redact = r.maxText, r.redactor()
+	b.b.Reset(0, nil, nil)
+	b.Entry(e)
+	number, isNew, err := r.intern.Resource(b.b.Data(), func(number uint16) { _ = r.putResource(number) })
+	switch {
+	case errors.Is(err, record.ErrBusy):
+		return nil, ErrOverflow
+	case err != nil:
+		return nil, format.ErrTooLarge
+	}
+	res.number = number
+	if !isNew {
+		r.latest.Store(uint32(number))
+		return res, nil
+	}
+	return res, r.putResource(number)
+}
+
+// putResource makes a resource the latest one, and records its existence.
+func (r *Recorder) putResource(number uint16) error {
+	r.latest.Store(uint32(number))
+	rec := journal.Record{
+		Time: time.Now().UnixNano(), Info: record.Info(record.KindResource, 0, 0, number, 0), Data: make([]byte, journal.HeadSize),
+	}
+	hint := r.target.NewHint()
+	if err := r.target.Put(&rec, &hint, nil); err != nil && !errors.Is(err, ErrClosed) {
+		return err // no loss: the writer writes the resource with the first record that needs it
+	}
+	return nil
 }

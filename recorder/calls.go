@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,12 @@ type intake struct {
 // A request is a function that the writer runs.
 type request struct {
 	fn   func(*writer) error
+	done chan error // capacity 1
+}
+
+// closing is the request of Close to the writer.
+type closing struct {
+	ctx  context.Context
 	done chan error // capacity 1
 }
 
@@ -142,6 +149,10 @@ func (in *intake) putLater(r *journal.Record, hint *journal.Hint, err error) err
 	}
 }
 
+// patience is how long the calls of an admitted request wait for room. It is long because a sender cannot send a part
+// of a request again.
+const patience = 8 * time.Second
+
 // goneErr returns the error for calls if the file was removed and a new file cannot be made, else nil.
 func (in *intake) goneErr() error {
 	if gone := in.gone.Load(); gone != nil {
@@ -163,6 +174,17 @@ func (in *intake) setStuck(on bool) {
 func (in *intake) refuse(err error, r *journal.Record) error {
 	in.Drop(err, r.Info.Entries(), r.Info.Spans())
 	return err
+}
+
+// overflow returns an ErrOverflow that says whether the disk or the CPU is too slow.
+func (in *intake) overflow() error {
+	if since := in.work.standing(); since >= in.o.MaxBlock/2 {
+		return fmt.Errorf("%w: the disk has not responded for %v", ErrOverflow, since.Round(time.Millisecond))
+	}
+	if 2*in.work.files.Load() > in.work.total.Load() { // most of the working time is spent in calls of files
+		return fmt.Errorf("%w: the disk does not keep up", ErrOverflow)
+	}
+	return fmt.Errorf("%w: the CPU does not keep up", ErrOverflow)
 }
 
 // Drop implements target.

@@ -13,10 +13,8 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/core/journal"
-	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
-	"github.com/entrace-go/entrace/redact"
 )
 
 // Close writes all waiting records and the entry of a clean end, and finishes the file. Call Close once for
@@ -108,12 +106,6 @@ func unfinished(before, now Counts) string {
 	return fmt.Sprintf("there was no time to write %d waiting entries", now.Waiting)
 }
 
-// closing is the request of Close to the writer.
-type closing struct {
-	ctx  context.Context
-	done chan error // capacity 1
-}
-
 // graceful returns a context that ends closeGrace after the end of ctx.
 func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -191,25 +183,6 @@ func (w *writer) end() (whole bool, err error) {
 	return whole, cmp.Or(err, last)
 }
 
-// writeRest makes the journal refuse new records, and writes all records in the journal, including the
-// spans that wait for their parents.
-func (w *writer) writeRest() error {
-	if w.suspended {
-		return nil
-	}
-	w.live.Load().CloseShards()
-	err := w.write()
-	for err == nil && w.placer.StagePending() {
-		if b, _ := w.placer.Out(); len(b) >= flushSize {
-			err = w.flush()
-		}
-	}
-	if err == nil {
-		err = w.flush()
-	}
-	return err
-}
-
 // lose counts the records that are staged, pending or still in the journal as dropped.
 func (w *writer) lose(err error) {
 	w.dropStaged(err)
@@ -220,47 +193,6 @@ func (w *writer) lose(err error) {
 	entries, spans, _ := w.placer.Pending()
 	w.drop(err, entries, spans)
 	w.placer.DropPending()
-}
-
-// writeEnd writes the last entry of a file. This is the entry of a clean end, or the entry of a
-// recovered file if the process that made the records died.
-func (w *writer) writeEnd(rotated bool) error {
-	end := deadtrace.RecoveredEntry()
-	if !w.died {
-		end = endEntry(w.Stats(), w.placer.Entries(), w.intern.Redact)
-		w.dropped.describe(end)
-		if rotated {
-			end.Add(mapping.AttrRotated, format.BoolValue(true))
-		}
-	}
-	w.mu.Lock()
-	w.published.extra[0]++
-	w.mu.Unlock()
-	if _, err := w.placer.Append(deadtrace.RecordOf(end), 0); err != nil {
-		w.drop(err, 1, 0)
-		return nil // drop has reported the error
-	}
-	err := w.flush()
-	if err != nil {
-		w.dropStaged(err)
-	}
-	return err
-}
-
-// endEntry returns the entry of a clean end. The parameter entries is the number of entries before it.
-func endEntry(s Stats, entries uint64, r *redact.Redactor) *format.TraceEntry {
-	d := s.Entries.Dropped
-	e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelTrace}}
-	e.Add(format.AttrTime, format.TimeValue(time.Now()))
-	e.Add("entries", format.U64Value(entries))
-	e.Add(mapping.AttrDropped, format.U64Value(d.Total()))
-	d.Each(func(reason string, n uint64) {
-		e.Add("dropped."+reason, format.U64Value(n))
-	})
-	r.Each(func(rule string, n uint64) {
-		e.Add("redacted."+rule, format.U64Value(n))
-	})
-	return e
 }
 
 // Sync implements target.

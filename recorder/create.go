@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -33,65 +32,6 @@ func finalName(name string, o *Options) string {
 		return base + tracename.ET
 	}
 	return name
-}
-
-// A slot holds the recorder that this process has for a path. Each path has one slot.
-type slot struct {
-	mu sync.Mutex // held while a recorder is made or closed
-
-	recorder *Recorder // nil: no recorder is open
-	users    int       // guarded by slotsMu; the last user removes the slot
-}
-
-var (
-	slotsMu sync.Mutex // never held while a file is used
-	slots   = make(map[string]*slot)
-)
-
-// enterSlot returns the slot of a stream. The caller must call leaveSlot when it no longer needs the slot.
-func enterSlot(stream string) *slot {
-	slotsMu.Lock()
-	defer slotsMu.Unlock()
-	s := slots[stream]
-	if s == nil {
-		s = new(slot)
-		slots[stream] = s
-	}
-	s.users++
-	return s
-}
-
-// leaveSlot removes a user of a slot, and the slot itself if no user is left.
-func leaveSlot(stream string, s *slot) {
-	slotsMu.Lock()
-	defer slotsMu.Unlock()
-	s.users--
-	if s.users == 0 && slots[stream] == s {
-		delete(slots, stream)
-	}
-}
-
-// share reports whether r is open. It returns false while r is being closed. If r is open and shared is
-// set, share adds a reference to r.
-func (r *Recorder) share(shared bool) (open bool) {
-	slotsMu.Lock()
-	defer slotsMu.Unlock()
-	open = r.refs > 0
-	if open && shared {
-		r.refs++
-	}
-	return open
-}
-
-// unref drops a reference to r and reports whether it was the last.
-func (r *Recorder) unref() bool {
-	slotsMu.Lock()
-	defer slotsMu.Unlock()
-	if r.refs == 0 {
-		return false
-	}
-	r.refs--
-	return r.refs == 0
 }
 
 // Create starts a trace. For the name app.et, the recorder streams app.iet and leaves app.et when it is

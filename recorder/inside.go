@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +29,7 @@ func init() {
 // An insideRecorder implements inside.Recorder.
 type insideRecorder struct{ *Recorder }
 
-// An insideBatch implements inside.Batch. Its methods that add attributes are in batchentry.go.
+// An insideBatch implements inside.Batch.
 type insideBatch struct {
 	*record.Builder
 
@@ -79,7 +80,31 @@ func (r insideRecorder) Suspend(ctx context.Context) error {
 	return w.ask(ctx, (*writer).suspend)
 }
 
+func (r insideRecorder) Admit(ctx context.Context, size int) (leave func(), err error) {
+	if w, ok := r.target.(*writer); ok {
+		return w.admit(ctx, size)
+	}
+	return func() {}, nil
+}
+
 func (i insideBatch) Direct() *record.Builder { return i.Builder }
+
+func (i insideBatch) Bytes(name string, value []byte) {
+	v := format.BytesValue(value)
+	i.Builder.Bytes(name, v.Text())
+}
+
+func (i insideBatch) Float(name string, value float64) {
+	i.Builder.Float(name, math.Float64bits(value))
+}
+
+func (i insideBatch) ID(name string, id []byte) { i.Hex(name, id) }
+
+func (i insideBatch) Begin(message format.Optional[string], m *format.Metadata) {
+	i.batch.Begin(message, m)
+}
+
+func (i insideBatch) Value(name string, v *format.Value) { i.batch.value(name, v) }
 
 func (i insideBatch) Undo() {
 	b := i.batch

@@ -83,6 +83,9 @@ func (r *rotation) due(o *Options, p *placer.Placer) time.Duration {
 	return d
 }
 
+// checkEvery is how often a writer checks whether its files were removed or renamed.
+const checkEvery = time.Second
+
 // fullAt is the number of entries at which a new file begins if the options set a bound. A file can hold a
 // few more.
 const fullAt = 1<<32 - 1<<16

@@ -2,13 +2,10 @@ package recorder
 
 import (
 	"context"
-	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/redact"
@@ -137,79 +134,6 @@ func (r *Recorder) Err() error {
 	return r.target.Err()
 }
 
-// Append writes e below the entry e.Parent and returns the id of e. It first waits until the earlier
-// records are written. Text that is not valid UTF-8 is changed: a String becomes Bytes, and in other text
-// U+FFFD replaces the invalid bytes. If the recording has several files, the parent must be the root,
-// because an id is valid in one file only. In a flight recorder, the parent must also be the root, and
-// Append returns 0.
-func (r *Recorder) Append(e *format.TraceEntry) (uint32, error) { return r.append(e, false) }
-
-func (r *Recorder) append(e *format.TraceEntry, anchor bool) (uint32, error) {
-	if r.Discards() {
-		return 0, nil
-	}
-	if e.Metadata.Level > format.LevelError {
-		r.target.Drop(format.ErrInvalid, 1, 0)
-		return 0, format.ErrInvalid
-	}
-	at := entryTime(e)
-	if at == 0 {
-		at = time.Now().UnixNano()
-	}
-	b := r.batch()
-	defer b.release()
-	b.b.Reset(0, nil, nil)
-	b.Entry(e)
-	var rec journal.Record
-	b.b.Record(&rec)
-	rec.Time, rec.Info = at, record.Info(record.KindLog, uint8(record.ProviderLogs), 0, 0, 1)
-	return r.target.Append(&rec, e.Parent, anchor)
-}
-
-// Resource writes the entry of a resource below the root and returns the resource. Equal entries are
-// written once. Log records without a span are written below the latest resource. Resource waits for the
-// disk, at most for MaxBlock. The error is [format.ErrTooLarge] if the resources are too many or too large,
-// and [ErrOverflow] if the disk does not respond.
-func (r *Recorder) Resource(e *format.TraceEntry) (*Resource, error) {
-	res := &Resource{owner: r}
-	if r.Discards() {
-		return res, nil
-	}
-	if e.Metadata.Level > format.LevelError {
-		return nil, format.ErrInvalid
-	}
-	b := &Batch{r: r} // no Interner: names would get numbers, and equal entries could have different bytes
-	b.b.MaxText, b.b.Redact = r.maxText, r.redactor()
-	b.b.Reset(0, nil, nil)
-	b.Entry(e)
-	number, isNew, err := r.intern.Resource(b.b.Data(), func(number uint16) { _ = r.putResource(number) })
-	switch {
-	case errors.Is(err, record.ErrBusy):
-		return nil, ErrOverflow
-	case err != nil:
-		return nil, format.ErrTooLarge
-	}
-	res.number = number
-	if !isNew {
-		r.latest.Store(uint32(number))
-		return res, nil
-	}
-	return res, r.putResource(number)
-}
-
-// putResource makes a resource the latest one, and records its existence.
-func (r *Recorder) putResource(number uint16) error {
-	r.latest.Store(uint32(number))
-	rec := journal.Record{
-		Time: time.Now().UnixNano(), Info: record.Info(record.KindResource, 0, 0, number, 0), Data: make([]byte, journal.HeadSize),
-	}
-	hint := r.target.NewHint()
-	if err := r.target.Put(&rec, &hint, nil); err != nil && !errors.Is(err, ErrClosed) {
-		return err // no loss: the writer writes the resource with the first record that needs it
-	}
-	return nil
-}
-
 // Flush writes all records so far to the file, so that other processes can read them. It does not write
 // spans that wait for their parents. It returns when ctx ends, at the latest.
 func (r *Recorder) Flush(ctx context.Context) error {
@@ -227,4 +151,63 @@ func (r *Recorder) Sync(ctx context.Context) error {
 		return nil
 	}
 	return r.target.Sync(ctx)
+}
+
+// A slot holds the recorder that this process has for a path. Each path has one slot.
+type slot struct {
+	mu sync.Mutex // held while a recorder is made or closed
+
+	recorder *Recorder // nil: no recorder is open
+	users    int       // guarded by slotsMu; the last user removes the slot
+}
+
+var (
+	slotsMu sync.Mutex // never held while a file is used
+	slots   = make(map[string]*slot)
+)
+
+// enterSlot returns the slot of a stream. The caller must call leaveSlot when it no longer needs the slot.
+func enterSlot(stream string) *slot {
+	slotsMu.Lock()
+	defer slotsMu.Unlock()
+	s := slots[stream]
+	if s == nil {
+		s = new(slot)
+		slots[stream] = s
+	}
+	s.users++
+	return s
+}
+
+// leaveSlot removes a user of a slot, and the slot itself if no user is left.
+func leaveSlot(stream string, s *slot) {
+	slotsMu.Lock()
+	defer slotsMu.Unlock()
+	s.users--
+	if s.users == 0 && slots[stream] == s {
+		delete(slots, stream)
+	}
+}
+
+// share reports whether r is open. It returns false while r is being closed. If r is open and shared is
+// set, share adds a reference to r.
+func (r *Recorder) share(shared bool) (open bool) {
+	slotsMu.Lock()
+	defer slotsMu.Unlock()
+	open = r.refs > 0
+	if open && shared {
+		r.refs++
+	}
+	return open
+}
+
+// unref drops a reference to r and reports whether it was the last.
+func (r *Recorder) unref() bool {
+	slotsMu.Lock()
+	defer slotsMu.Unlock()
+	if r.refs == 0 {
+		return false
+	}
+	r.refs--
+	return r.refs == 0
 }

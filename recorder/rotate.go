@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
+	"github.com/entrace-go/entrace/redact"
 )
 
 // rotateIfDue begins a new file if one is due and no entries are staged for the old file.
@@ -124,4 +128,45 @@ func (w *writer) succeed(next *successor, now time.Time) {
 		}
 	}
 	w.checkpoint()
+}
+
+// writeEnd writes the last entry of a file. This is the entry of a clean end, or the entry of a
+// recovered file if the process that made the records died.
+func (w *writer) writeEnd(rotated bool) error {
+	end := deadtrace.RecoveredEntry()
+	if !w.died {
+		end = endEntry(w.Stats(), w.placer.Entries(), w.intern.Redact)
+		w.dropped.describe(end)
+		if rotated {
+			end.Add(mapping.AttrRotated, format.BoolValue(true))
+		}
+	}
+	w.mu.Lock()
+	w.published.extra[0]++
+	w.mu.Unlock()
+	if _, err := w.placer.Append(deadtrace.RecordOf(end), 0); err != nil {
+		w.drop(err, 1, 0)
+		return nil // drop has reported the error
+	}
+	err := w.flush()
+	if err != nil {
+		w.dropStaged(err)
+	}
+	return err
+}
+
+// endEntry returns the entry of a clean end. The parameter entries is the number of entries before it.
+func endEntry(s Stats, entries uint64, r *redact.Redactor) *format.TraceEntry {
+	d := s.Entries.Dropped
+	e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelTrace}}
+	e.Add(format.AttrTime, format.TimeValue(time.Now()))
+	e.Add("entries", format.U64Value(entries))
+	e.Add(mapping.AttrDropped, format.U64Value(d.Total()))
+	d.Each(func(reason string, n uint64) {
+		e.Add("dropped."+reason, format.U64Value(n))
+	})
+	r.Each(func(rule string, n uint64) {
+		e.Add("redacted."+rule, format.U64Value(n))
+	})
+	return e
 }

@@ -162,6 +162,25 @@ func (w *writer) drain() error {
 	return nil
 }
 
+// writeRest makes the journal refuse new records, and writes all records in the journal, including the
+// spans that wait for their parents.
+func (w *writer) writeRest() error {
+	if w.suspended {
+		return nil
+	}
+	w.live.Load().CloseShards()
+	err := w.write()
+	for err == nil && w.placer.StagePending() {
+		if b, _ := w.placer.Out(); len(b) >= flushSize {
+			err = w.flush()
+		}
+	}
+	if err == nil {
+		err = w.flush()
+	}
+	return err
+}
+
 // dropLost adds the records that the journal has lost to the counts of dropped ones. It returns the reason of the loss.
 func (w *writer) dropLost() error {
 	entries, spans, err := w.reader.Lost()
@@ -312,9 +331,6 @@ func (w *writer) append(e *journal.Entry, parent uint32, anchor bool) (uint32, e
 	w.publish(err)
 	return id, err
 }
-
-// checkEvery is how often a writer checks whether its files were removed or renamed.
-const checkEvery = time.Second
 
 // check begins a new file if the file was removed or renamed, and a new journal if the journal was.
 func (w *writer) check() {

@@ -225,7 +225,7 @@ func (v *View) Span(ref format.SpanRef) (Row, bool) {
 }
 
 // Missing returns the ids of the span that row r names as its parent, if the view does not have this span. A log
-// record names the span in which it was logged. missing is false if row r names no span, or the view has the span.
+// record names the span in which it was logged. The result missing is false if row r names no span, or the view has the span.
 func (v *View) Missing(r Row) (ref format.SpanRef, missing bool, err error) {
 	if !v.flags(r).Missing() {
 		return ref, false, nil
