@@ -202,7 +202,8 @@ func (v *View) Children(r Row) []Row { return slices.Collect(v.Tree().Children(r
 var SkipChildren = errors.New("skip the children") //nolint:revive,staticcheck // named like fs.SkipDir, because it is not an error
 
 // Walk calls fn for row r and all rows below it, until fn returns an error. It visits parents before their
-// children, and children in order. depth is the depth below row r. last is true for the last child of its parent.
+// children, and children in order. The argument depth is the depth below row r. The argument last is true for the
+// last child of its parent.
 func (v *View) Walk(r Row, fn func(r Row, depth int, last bool) error) error {
 	t := v.Tree()
 	rank, end := t.Rank(r), t.End(r)
