@@ -1,10 +1,7 @@
 package control
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"slices"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +11,6 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/crashtext"
 	"github.com/entrace-go/entrace/internal/write/ring"
-	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
 )
@@ -95,6 +91,30 @@ type listeners struct {
 	panics   lastPanic
 }
 
+// samePanic is the period in which panics with the same text count as one panic. One panic is reported several
+// times: by each span that it ends, by CapturePanic, and by the server's log record.
+const samePanic = 2 * time.Second
+
+// A lastPanic holds the panic that was reported most recently.
+type lastPanic struct {
+	mu   sync.Mutex
+	text string
+	at   time.Time
+}
+
+// first reports whether a panic is new. A panic is not new if the last panic has the same text and was reported less
+// than samePanic ago. The result only says that no other panic was reported within samePanic.
+func (l *lastPanic) first(text string, now time.Time) (first, only bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	only = l.at.IsZero() || now.Sub(l.at) >= samePanic
+	if l.text == text && !only {
+		return false, false
+	}
+	l.text, l.at = text, now
+	return true, only
+}
+
 // configuring is the state of SetConfig.
 type configuring struct {
 	applying sync.Mutex // locked before all other mutexes
@@ -131,96 +151,11 @@ type writing struct {
 	ended      error // the errors of the streams that Shutdown ended
 }
 
-// New makes traces from the files that dead processes left in the folder of the configuration. Then it returns a
-// Control, which records.
-func New(o *Options) (*Control, error) {
-	c := &Control{o: *o, began: time.Now(), stop: func() {}}
-	c.limits, c.slots, c.provided = make(map[string]*limit), make(chan struct{}, maxQueue), Spans|Logs
-	cfg := o.Config
-	if o.Source != nil {
-		var err error
-		cfg, err = o.Source.Config()
-		if err != nil {
-			return nil, fmt.Errorf("control: %w", err)
-		}
-	}
-	if cfg == nil {
-		return nil, errors.New("control: no configuration: set Options.Config or Options.Source")
-	}
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("control: configuration: %w", err)
-	}
-	if err := o.Version.Check(); o.Version != 0 && err != nil {
-		return nil, fmt.Errorf("control: %w", err)
-	}
-	var err error
-	c.dir, err = traces.Open(cfg.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("control: %w", err)
-	}
-	c.callbacks.guard.Tell, c.writer.guard.Tell = c.report, c.report
-	c.callbacks.start(maxQueue)
-	c.saveDead(cfg.Keep)
-	c.ring, err = c.newRing(cfg)
-	if err != nil {
-		c.callbacks.stop()
-		return nil, fmt.Errorf("control: %w", err)
-	}
-	for _, p := range o.Providers {
-		c.members = append(c.members, &member{Provider: p})
-		c.provided |= p.Provides
-	}
-	// The queue has room for all waiting requests, the ends of their streams, the ends of the running
-	// streams, and Shutdown. So a send never blocks a decision.
-	c.writer.start(2*maxQueue + 2*maxStreams)
-	c.switches = newRepeater(&c.writer.guard, c.switchProviders)
-	c.notes = newRepeater(&c.writer.guard, func() { c.report(c.ring.SetNote(c.note(c.Config()))) })
-	c.apply(cfg)
-	c.switchProviders()
-	if o.Source != nil {
-		stop, err := o.Source.Watch(c.sourceChanged)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("control: %w", err), c.Shutdown(context.Background()))
-		}
-		c.stop = stop
-	}
-	c.startUnlessDenied(context.Background(), Request{Trigger: TriggerStart, Key: o.Service, Reason: "the process has started"})
-	return c, nil
-}
-
-// startUnlessDenied requests a trace. It reports all errors except a DeniedError.
-func (c *Control) startUnlessDenied(ctx context.Context, r Request) {
-	var denied *DeniedError
-	if _, err := c.Start(ctx, r); err != nil && !errors.As(err, &denied) {
-		c.report(err)
-	}
-}
-
-// newRing makes the ring, in a file if possible.
-func (c *Control) newRing(cfg *Config) (*ring.Ring, error) {
-	ro := ring.Options{
-		Version: c.o.Version, Bytes: cfg.Ring.Bytes, Taken: &c.on, OnError: c.report, OnLog: c.logged, OnSpan: c.spanEnded, Redact: c.o.Redact,
-	}
-	if cfg.Ring.Bytes == 0 {
-		ro.Bytes = -1
-	}
-	if cfg.Ring.Bytes == 0 || !cfg.Ring.Persist {
-		return ring.New(&ro)
-	}
-	var text string
-	ro.Path, text = c.dir.NewRing(c.began)
-	ro.Dir, ro.Note = c.o.BufferDir, c.note(cfg)
-	g, err := ring.New(&ro)
-	if err != nil {
-		c.report(fmt.Errorf("the ring has no file, and is lost if the process dies: %w", err))
-		ro.Path, ro.Note = "", nil
-		return ring.New(&ro)
-	}
-	c.crash, err = crashtext.Open(text)
-	if err != nil {
-		c.report(fmt.Errorf("the text of a panic will not be saved: %w", err))
-	}
-	return g, nil
+// unfinishedTraces holds the traces that are still IETs.
+type unfinishedTraces struct {
+	traces []*Trace
+	wait   time.Duration // time between the last attempt to finish the traces and the next attempt
+	next   time.Time     // time of the next attempt
 }
 
 // report calls OnError with an error that does not stop the control.
@@ -258,76 +193,34 @@ func (c *Control) Dir() string {
 	return c.dir.Dir()
 }
 
-var errClosed = errors.New("control: shut down")
-
-// Shutdown makes the trace of the trigger exit, if the configuration has one, ends all streams, and removes the file
-// of the ring. It returns the errors of these streams. It drops manual requests for snapshots, such as requests of
-// signals, that the writer has not begun. It waits for all goroutines, but not longer than ctx. It is idempotent.
-//
-// If a panic runs Shutdown, or if main calls runtime.Goexit, Shutdown does nothing: the ring and the streams outlive
-// the process, and the next start makes the trace of the panic. If the program recovers the panic, call Shutdown
-// again after the function that recovers has returned.
-func (c *Control) Shutdown(ctx context.Context) error {
-	if c == nil || safecall.Dying() {
-		return nil
+// Stats returns the current statistics.
+func (c *Control) Stats() Stats {
+	if c == nil {
+		return Stats{}
 	}
-	if c.ending.Swap(true) {
-		select {
-		case <-c.callbacks.ended: // the last goroutine that ends
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	if c.rules.Load().exits {
-		c.startUnlessDenied(ctx, Request{Trigger: TriggerExit, Key: c.o.Service, Reason: "the process ends"})
-	}
-	c.closed.Store(true)
-	finished := make(chan error, 1)
-	go func() {
-		c.stop()
-		c.endDecisions()
-		var err error
-		if c.writer.do(func() { err = c.finish() }) != nil {
-			err = errors.Join(c.ring.Close(), errors.New("control: a provider or a callback called runtime.Goexit, which ended the goroutine that writes traces"))
-			c.crash.Close()
-		}
-		c.writer.stop()
-		_ = c.callbacks.do(func() {}) // returns after all queued callbacks
-		c.callbacks.stop()
-		finished <- err
-	}()
-	select {
-	case err := <-finished:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// endDecisions ends all streams. Afterwards no trace can begin.
-func (c *Control) endDecisions() {
-	c.applying.Lock()
-	defer c.applying.Unlock()
-	c.signals.follow(nil, nil)
-	c.watchdog.follow(c, nil)
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.over = true
-	for _, t := range slices.Clone(c.running) {
-		c.endStream(t, endShutdown, "")
+	s, on := c.account, c.started
+	s.Off = maps.Clone(s.Off)
+	c.mu.Unlock()
+	s.Config, s.Verdicts = c.Config().ID, c.verdicts.copy()
+	for _, p := range []Set{Spans, Logs} {
+		if c.Enabled(p) {
+			on |= p
+		}
 	}
+	s.On = on.names()
+	r, d := c.ring.Stats(), c.ring.Recorder().Stats()
+	s.Ring.Bytes, s.Ring.Entries, s.Ring.Evicted, s.Ring.Dropped = r.Bytes, r.Entries, r.Evicted, d.Entries.Dropped.Total()
+	s.Ring.From, s.Ring.Open = r.From, r.Open
+	return s
 }
 
-// finish stops the providers and closes the ring. It is the last function that the writer runs.
-func (c *Control) finish() error {
-	c.switches.stop()
-	c.stopProviders()
-	c.notes.stop()
-	err := errors.Join(c.ended, c.ring.Close())
-	c.crash.Close()
-	return err
+// limitOf returns the limit of a kind of trace. The caller must hold mu.
+func (c *Control) limitOf(tc *TraceConfig) *limit {
+	l := c.limits[tc.Name]
+	if l == nil {
+		l = new(limit)
+		c.limits[tc.Name] = l
+	}
+	return l
 }
-
-// note returns the note for the file of the ring. It describes this process.
-func (c *Control) note(cfg *Config) []byte { return traces.Note(c.o.Service, cfg.ID) }

@@ -3,8 +3,12 @@ package control
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
 // Start requests a trace. If the request becomes a snapshot, Start returns when the file is written; if it becomes a
@@ -146,112 +150,51 @@ func (c *Control) allow(r *Request, tc *TraceConfig) Verdict {
 	return l.allow(tc, now)
 }
 
-// same reports whether r and the request other have the same trigger and key.
-func (r *Request) same(other *Request) bool { return r.Trigger == other.Trigger && r.Key == other.Key }
-
-// Stop ends the streams whose request had the trigger and key of r, and reports whether such a stream was running. It
-// returns at once: the streams then ignore new spans and log records. The channel of [Trace.Done] is closed when a
-// file is finished.
-func (c *Control) Stop(r Request) bool {
-	return c.endAll(&r, endStopped, "")
-}
-
-func (c *Control) endAll(r *Request, how endReason, why string) (ended bool) {
-	if c == nil {
-		return false
-	}
+// begin makes the file of a trace that admit has allowed. Only the writer calls it.
+func (c *Control) begin(t *Trace) error {
+	r := &t.Request
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, t := range slices.Clone(c.running) {
-		if t.Request.same(r) {
-			ended = c.endStream(t, how, why) || ended
+	rests := c.limitOf(t.tc).rests(r, time.Now()) // a trace may have failed since admit
+	c.mu.Unlock()
+	v, err := VerdictStarted, error(nil)
+	switch {
+	case rests:
+		v = VerdictRateLimited
+	case r.Manual && t.Mode != ModeStream && c.ending.Load():
+		v = VerdictClosed
+	}
+	if v != VerdictStarted {
+		c.forget(t)
+		c.verdicts.count(r.Trigger, v)
+		return &DeniedError{Request: *r, Verdict: v, Trace: t.Name}
+	}
+	name := c.dir.NewName(t.StartTime, t.Name, r.Manual)
+	t.ID, t.path = strings.TrimSuffix(name, tracename.ET), filepath.Join(c.dir.Dir(), name)
+	if t.Mode == ModeStream {
+		err = c.beginStream(t)
+		if err != nil {
+			v = VerdictFailed
 		}
+	} else {
+		v, err = c.snapshot(t)
 	}
-	return ended
+	c.verdicts.count(r.Trigger, v)
+	if t.Mode != ModeStream || v != VerdictStarted { // a stream that has begun continues
+		c.conclude(t, v, err)
+	}
+	if v != VerdictStarted && v != VerdictUnfinished {
+		c.forget(t)
+		return &DeniedError{Request: *r, Verdict: v, Trace: t.Name, Err: err}
+	}
+	return nil
 }
 
-// endStream queues the end of a stream, and reports whether the stream was running. The caller must hold mu.
-func (c *Control) endStream(t *Trace, how endReason, why string) bool {
-	i := slices.Index(c.running, t)
-	if i < 0 {
-		return false
-	}
-	c.running = slices.Delete(c.running, i, i+1)
-	if t.timer != nil {
-		t.timer.Stop()
-	}
-	t.narrow()
-	c.writer.queue <- func() { c.end(t, how, why) }
-	return true
-}
-
-// Running returns the streams that have begun and are not ending.
-func (c *Control) Running() (begun []*Trace) {
-	if c == nil {
-		return nil
-	}
+// forget is called if t could not be made. It removes t from the running streams, and its span from the watchdog.
+func (c *Control) forget(t *Trace) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, t := range c.running {
-		if slices.Contains(c.fed, t) {
-			begun = append(begun, t)
-		}
+	c.running = slices.DeleteFunc(c.running, func(other *Trace) bool { return other == t })
+	c.mu.Unlock()
+	if t.Request.Trigger == TriggerWatchdog {
+		c.watchdog.forget(t.Request.Span)
 	}
-	return begun
-}
-
-// A limit holds the counts of one kind of trace, for every, per_hour, one_in and keep_if.
-type limit struct {
-	asked int         // number of requests, for one_in
-	last  time.Time   // the time of the last request that was allowed
-	hour  []time.Time // the times of the allowed requests during the last hour
-	ended map[int]int // number of ended traces by class, for keep_if
-	fails int         // failures in a row
-	until time.Time   // until this time, after a failure, rests may refuse requests
-}
-
-// limitOf returns the limit of a kind of trace. The caller must hold mu.
-func (c *Control) limitOf(tc *TraceConfig) *limit {
-	l := c.limits[tc.Name]
-	if l == nil {
-		l = new(limit)
-		c.limits[tc.Name] = l
-	}
-	return l
-}
-
-// failed sets a pause after a trace could not be written.
-func (l *limit) failed(now time.Time) {
-	l.fails = min(l.fails+1, 6)
-	l.until = now.Add(time.Second << l.fails)
-}
-
-// rests reports whether r is refused because a trace failed a short time ago. The application may have
-// logged the failure, and this log record may have caused r.
-func (l *limit) rests(r *Request, now time.Time) bool {
-	switch r.Trigger {
-	case TriggerLog, TriggerSpan, TriggerWatchdog, TriggerPanic:
-		return !r.Manual && now.Before(l.until)
-	}
-	return false
-}
-
-// allow counts a request for a trace and returns VerdictStarted if the limits in t allow it.
-func (l *limit) allow(t *TraceConfig, now time.Time) Verdict {
-	if t.Every > 0 && !l.last.IsZero() && now.Sub(l.last) < t.Every {
-		return VerdictRateLimited
-	}
-	l.hour = slices.DeleteFunc(l.hour, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
-	if t.PerHour > 0 && len(l.hour) >= t.PerHour {
-		return VerdictRateLimited
-	}
-	l.asked++
-	if t.OneIn > 1 && (l.asked-1)%t.OneIn != 0 {
-		return VerdictSampledOut
-	}
-	l.last = now
-	if t.PerHour > 0 {
-		l.hour = append(l.hour, now)
-	}
-	return VerdictStarted
 }

@@ -1,14 +1,11 @@
 package control
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/entrace-go/entrace/control/internal/traces"
@@ -16,26 +13,6 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/write/safecall"
 )
-
-// A member is a provider with its state. Control.calling guards all fields except busy.
-type member struct {
-	Provider
-
-	on      Set // 0: the provider does not run
-	params  map[string]string
-	err     error // why the provider has failed; nil: it can run
-	session *Session
-	busy    atomic.Bool // a call of Dump has not returned
-}
-
-// stop stops the provider.
-func (m *member) stop() error {
-	m.on = 0
-	if m.Stop == nil {
-		return nil
-	}
-	return safecall.Run(m.Stop)
-}
 
 // showMembers stores the running and the failed members for Stats. The caller must hold calling.
 func (c *Control) showMembers() {
@@ -205,108 +182,4 @@ func (c *Control) stopProviders() {
 			c.report(fmt.Errorf("stop provider %s: %w", m.Provides, err))
 		}
 	})
-}
-
-// dumpTime is the maximum duration of a call of Dump.
-const dumpTime = 5 * time.Second
-
-// dumps holds the entries that calls of Dump wrote for one trace.
-type dumps struct {
-	open func() openTree // returns the open spans
-
-	mu     sync.Mutex
-	closed bool
-	list   []dumped
-	size   int
-	errs   []dumpError
-}
-
-type dumped struct {
-	p   record.Provider
-	ref format.SpanRef
-	at  time.Time
-	e   *format.TraceEntry
-}
-
-type dumpError struct {
-	p   Set
-	err error
-}
-
-// maxDump is the maximum total size in bytes of the dumps for one trace.
-const maxDump = 128 << 20
-
-// dump calls the Dump functions of a trace's providers.
-func (c *Control) dump(t *Trace) *dumps {
-	d := &dumps{open: sync.OnceValue(c.watchdog.openTree)}
-	for _, m := range c.members {
-		on := m.Provides & t.tc.Providers
-		if m.Dump == nil || on == 0 || c.isOff(m) {
-			continue
-		}
-		if m.busy.Swap(true) {
-			d.errs = append(d.errs, dumpError{on, errors.New("the previous call of Dump has not returned")})
-			continue
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), dumpTime)
-		done := make(chan error, 1)
-		go func() { // on its own goroutine, because Dump may never return
-			defer m.busy.Store(false)
-			done <- safecall.Run(func() error { return m.Dump(ctx, &Session{On: on, Params: t.tc.Params, write: d.add, open: d.open}) })
-		}()
-		var err error
-		select {
-		case err = <-done:
-		case <-ctx.Done():
-			select {
-			case err = <-done:
-			case <-time.After(dumpTime / 10):
-				err = ctx.Err()
-			}
-		}
-		cancel()
-		if err != nil {
-			d.errs = append(d.errs, dumpError{on, err})
-		}
-	}
-	return d
-}
-
-// isOff reports whether m failed.
-func (c *Control) isOff(m *member) bool {
-	c.calling.Lock()
-	defer c.calling.Unlock()
-	return m.err != nil
-}
-
-func (d *dumps) add(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
-	size := len(e.Message.Value) + 64
-	for i := range e.Attributes {
-		size += len(e.Attributes[i].Name) + len(e.Attributes[i].Value.Text()) + 32
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return errClosed
-	}
-	d.size += size
-	if d.size > maxDump {
-		return fmt.Errorf("the dump is larger than %d bytes", maxDump)
-	}
-	d.list = append(d.list, dumped{p, ref, at, e.Clone()})
-	return nil
-}
-
-// write writes the entries and errors of the dumps to a trace.
-func (d *dumps) write(t *Trace) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.closed = true
-	for _, e := range d.list {
-		_ = traces.WriteTimed(t.rec, e.p, e.ref, e.at, e.e) // the recorder counts an entry that fails
-	}
-	d.list = nil
-	for _, e := range d.errs {
-		t.off(e.p, e.err)
-	}
 }

@@ -1,13 +1,117 @@
 package control
 
 import (
-	"fmt"
-	"path"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
 )
+
+// An openSpans is a function that calls fn with each open span that began before the given time, until fn
+// returns false.
+type openSpans = func(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool)
+
+// A watchdog checks periodically for spans that have been open for too long.
+type watchdog struct {
+	mu sync.Mutex
+
+	stop chan struct{}
+	done chan struct{}
+	seen map[format.SpanRef]time.Duration // how long spans had been open at the last sweep; only the watchdog's goroutine uses it
+
+	spansMu sync.Mutex
+
+	spans []*openSpans
+
+	tracedMu sync.Mutex
+
+	traced map[format.SpanRef]int // for each span with a trace, the number of sweeps since the span was last open
+}
+
+// each calls fn with each open span that began before the given time, until fn returns false.
+func (w *watchdog) each(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool) {
+	w.spansMu.Lock()
+	all := w.spans
+	w.spansMu.Unlock()
+	for _, spans := range all {
+		(*spans)(before, fn)
+	}
+}
+
+// minWatch is the minimum time between two sweeps.
+const minWatch = 20 * time.Millisecond
+
+// follow restarts the watchdog with the rules f. If f is nil, the watchdog stops.
+func (w *watchdog) follow(f *rules, sweep func(*rules)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stop != nil {
+		close(w.stop)
+		<-w.done
+		w.stop = nil
+	}
+	if f == nil || f.stuck == never {
+		return
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	w.stop, w.done = stop, done
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(max(f.stuck/4, minWatch))
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				sweep(f)
+			}
+		}
+	}()
+}
+
+// traces records that the watchdog has requested a trace for span.
+func (w *watchdog) traces(span format.SpanRef) {
+	w.tracedMu.Lock()
+	defer w.tracedMu.Unlock()
+	if w.traced == nil {
+		w.traced = make(map[format.SpanRef]int)
+	}
+	w.traced[span] = 0
+}
+
+// forget removes span from the traced spans, because its trace was not made.
+func (w *watchdog) forget(span format.SpanRef) {
+	w.tracedMu.Lock()
+	defer w.tracedMu.Unlock()
+	delete(w.traced, span)
+}
+
+// hasTrace reports whether the watchdog has requested a trace for span.
+func (w *watchdog) hasTrace(span format.SpanRef) bool {
+	w.tracedMu.Lock()
+	defer w.tracedMu.Unlock()
+	_, is := w.traced[span]
+	return is
+}
+
+// prune removes spans from traced a few sweeps after they have ended. Before that, spanEnded may not have
+// been called for them yet.
+func (w *watchdog) prune(open map[format.SpanRef]time.Duration) {
+	const misses = 3
+	w.tracedMu.Lock()
+	defer w.tracedMu.Unlock()
+	for span, n := range w.traced {
+		if _, is := open[span]; is {
+			w.traced[span] = 0
+		} else {
+			w.traced[span] = n + 1
+			if n >= misses {
+				delete(w.traced, span)
+			}
+		}
+	}
+}
 
 // An openTree holds the spans that are open at one moment, by their ids.
 type openTree map[format.SpanRef]*openSpan
@@ -62,63 +166,4 @@ func (t openTree) request(trace [16]byte) (root format.SpanRef, name string) {
 		root, name = ref, s.name
 	}
 	return root, name
-}
-
-// explain adds to the reason of a trace: the name of the request and the trace id of the span, and for the
-// trigger watchdog also the function in which the span waits.
-func (t *Trace) explain(open openTree, d *dumps) {
-	r := &t.Request
-	if !r.Span.IsValid() {
-		return
-	}
-	if r.Trigger == TriggerWatchdog {
-		in := open.innermost(r.Span)
-		place := d.waitsAt(in)
-		switch own := d.waitsAt(r.Span); {
-		case in == r.Span:
-		case place == "" && own != "": // perhaps another goroutine works for the inner span
-			r.Reason += ", at " + own + ", and " + open[in].name + " below it"
-		default:
-			r.Reason += ", now in " + open[in].name
-		}
-		if place != "" {
-			r.Reason += ", at " + place
-		}
-	}
-	of := fmt.Sprintf("trace %x", r.Span.TraceID)
-	if root, name := open.request(r.Span.TraceID); root.IsValid() && root != r.Span {
-		r.request = name
-	}
-	if r.request != "" {
-		of = "request " + r.request + ", " + of
-	}
-	r.Reason += " (" + of + ")"
-}
-
-// waitsAt returns the function and line in which the goroutine of the span ref waits, from the dump of the
-// goroutines. It returns "" if the dump has no such goroutine, or more than one.
-func (d *dumps) waitsAt(ref format.SpanRef) (place string) {
-	if d == nil {
-		return ""
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for i := range d.list {
-		e := &d.list[i]
-		if e.p != Goroutines.number() || e.ref != ref {
-			continue
-		}
-		if place != "" {
-			return ""
-		}
-		place = e.e.Message.Value
-		stack, _ := e.e.Attribute("stack")
-		for line := range strings.Lines(stack.Text()) {
-			if at, ok := strings.CutPrefix(line, place+" "); ok {
-				place += " " + path.Base(strings.TrimSpace(at))
-				break
-			}
-		}
-	}
-	return place
 }

@@ -2,10 +2,12 @@ package control
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
 // A Provider records a part of the data while at least one of its bits is on. A control calls its functions one at a
@@ -77,4 +79,24 @@ func (s *Session) Fail(err error) {
 	if s.failed != nil {
 		s.failed(err)
 	}
+}
+
+// A member is a provider with its state. Control.calling guards all fields except busy.
+type member struct {
+	Provider
+
+	on      Set // 0: the provider does not run
+	params  map[string]string
+	err     error // why the provider has failed; nil: it can run
+	session *Session
+	busy    atomic.Bool // a call of Dump has not returned
+}
+
+// stop stops the provider.
+func (m *member) stop() error {
+	m.on = 0
+	if m.Stop == nil {
+		return nil
+	}
+	return safecall.Run(m.Stop)
 }

@@ -37,6 +37,9 @@ type Request struct {
 	Window, Timeout time.Duration
 }
 
+// same reports whether r and the request other have the same trigger and key.
+func (r *Request) same(other *Request) bool { return r.Trigger == other.Trigger && r.Key == other.Key }
+
 // A Verdict says whether a request became a trace, and if not, why.
 type Verdict string
 

@@ -166,3 +166,49 @@ func wildcard(pattern, s string) bool {
 		s, rest = s[i+len(part):], after
 	}
 }
+
+// A limit holds the counts of one kind of trace, for every, per_hour, one_in and keep_if.
+type limit struct {
+	asked int         // number of requests, for one_in
+	last  time.Time   // the time of the last request that was allowed
+	hour  []time.Time // the times of the allowed requests during the last hour
+	ended map[int]int // number of ended traces by class, for keep_if
+	fails int         // failures in a row
+	until time.Time   // until this time, after a failure, rests may refuse requests
+}
+
+// failed sets a pause after a trace could not be written.
+func (l *limit) failed(now time.Time) {
+	l.fails = min(l.fails+1, 6)
+	l.until = now.Add(time.Second << l.fails)
+}
+
+// rests reports whether r is refused because a trace failed a short time ago. The application may have
+// logged the failure, and this log record may have caused r.
+func (l *limit) rests(r *Request, now time.Time) bool {
+	switch r.Trigger {
+	case TriggerLog, TriggerSpan, TriggerWatchdog, TriggerPanic:
+		return !r.Manual && now.Before(l.until)
+	}
+	return false
+}
+
+// allow counts a request for a trace and returns VerdictStarted if the limits in t allow it.
+func (l *limit) allow(t *TraceConfig, now time.Time) Verdict {
+	if t.Every > 0 && !l.last.IsZero() && now.Sub(l.last) < t.Every {
+		return VerdictRateLimited
+	}
+	l.hour = slices.DeleteFunc(l.hour, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
+	if t.PerHour > 0 && len(l.hour) >= t.PerHour {
+		return VerdictRateLimited
+	}
+	l.asked++
+	if t.OneIn > 1 && (l.asked-1)%t.OneIn != 0 {
+		return VerdictSampledOut
+	}
+	l.last = now
+	if t.PerHour > 0 {
+		l.hour = append(l.hour, now)
+	}
+	return VerdictStarted
+}

@@ -2,15 +2,10 @@ package control
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"fmt"
-	"path/filepath"
-	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/record"
-	"github.com/entrace-go/entrace/internal/file/retain"
 	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
@@ -54,37 +49,4 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 		return VerdictFailed, errors.Join(err, t.discard()) // the file has no record of the ring
 	}
 	return c.close(t)
-}
-
-// close finishes the file of a trace, or removes the file if KeepIf does not keep the trace. If close returns
-// VerdictStarted and an error, the trace lost records, and an entry of the trace has the number of lost records.
-func (c *Control) close(t *Trace) (Verdict, error) {
-	keep, err := c.keeps(t)
-	if err != nil {
-		c.report(fmt.Errorf("trace %s is kept, because keep_if could not be evaluated: %w", t.Name, err))
-	}
-	if !keep {
-		c.mu.Lock()
-		c.account.Unkept++
-		c.mu.Unlock()
-		return VerdictConditionUnmet, t.discard()
-	}
-	err = t.rec.Close(context.Background())
-	v := outcome(t.rec, err)
-	name := filepath.Base(t.path)
-	var finished []string
-	switch v {
-	case VerdictStarted:
-		finished = append(c.retryUnfinished(), name) // this trace could be written, so the disk may have room again for the unfinished traces
-	case VerdictUnfinished:
-		t.mu.Lock()
-		t.path = t.rec.StreamPath()
-		t.mu.Unlock()
-		c.unfinished.traces = append(c.unfinished.traces, t)
-	}
-	_, terr := c.dir.Trim(retain.Keep(c.Config().Keep), time.Now(), finished...)
-	if terr != nil {
-		c.report(fmt.Errorf("remove old traces of %s: %w", c.dir.Dir(), terr))
-	}
-	return v, err
 }

@@ -35,28 +35,6 @@ type Stats struct {
 	} `json:"ring"`
 }
 
-// Stats returns the current statistics.
-func (c *Control) Stats() Stats {
-	if c == nil {
-		return Stats{}
-	}
-	c.mu.Lock()
-	s, on := c.account, c.started
-	s.Off = maps.Clone(s.Off)
-	c.mu.Unlock()
-	s.Config, s.Verdicts = c.Config().ID, c.verdicts.copy()
-	for _, p := range []Set{Spans, Logs} {
-		if c.Enabled(p) {
-			on |= p
-		}
-	}
-	s.On = on.names()
-	r, d := c.ring.Stats(), c.ring.Recorder().Stats()
-	s.Ring.Bytes, s.Ring.Entries, s.Ring.Evicted, s.Ring.Dropped = r.Bytes, r.Entries, r.Evicted, d.Entries.Dropped.Total()
-	s.Ring.From, s.Ring.Open = r.From, r.Open
-	return s
-}
-
 // verdicts counts requests.
 type verdicts struct {
 	mu sync.Mutex

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -71,6 +72,64 @@ func (t *Trace) narrow() {
 	}
 }
 
+// Running returns the streams that have begun and are not ending.
+func (c *Control) Running() (begun []*Trace) {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.running {
+		if slices.Contains(c.fed, t) {
+			begun = append(begun, t)
+		}
+	}
+	return begun
+}
+
+// Stop ends this stream, as [Control.Stop] does, and reports whether it was running.
+func (t *Trace) Stop() bool {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	return t.c.endStream(t, endStopped, "")
+}
+
+// Stop ends the streams whose request had the trigger and key of r, and reports whether such a stream was running. It
+// returns at once: the streams then ignore new spans and log records. The channel of [Trace.Done] is closed when a
+// file is finished.
+func (c *Control) Stop(r Request) bool {
+	return c.endAll(&r, endStopped, "")
+}
+
+func (c *Control) endAll(r *Request, how endReason, why string) (ended bool) {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range slices.Clone(c.running) {
+		if t.Request.same(r) {
+			ended = c.endStream(t, how, why) || ended
+		}
+	}
+	return ended
+}
+
+// endStream queues the end of a stream, and reports whether the stream was running. The caller must hold mu.
+func (c *Control) endStream(t *Trace, how endReason, why string) bool {
+	i := slices.Index(c.running, t)
+	if i < 0 {
+		return false
+	}
+	c.running = slices.Delete(c.running, i, i+1)
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	t.narrow()
+	c.writer.queue <- func() { c.end(t, how, why) }
+	return true
+}
+
 // endLater queues the end of a stream.
 func (c *Control) endLater(t *Trace, how endReason) {
 	c.mu.Lock()
@@ -111,6 +170,15 @@ func (t *Trace) writeEnd(how endReason, why string) {
 	st := t.rec.Stats()
 	addDropped(e, &st.Entries.Dropped)
 	_ = child(t.rec, e) // the recorder counts an entry that fails
+}
+
+// A sizeTee is a recorder.Tee that counts the bytes of a stream. When the count reaches most, it calls full, only
+// once.
+type sizeTee struct {
+	most int64
+	full func()
+	size atomic.Int64
+	told bool
 }
 
 // Begin implements [recorder.Tee].

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,13 +60,6 @@ func (t *Trace) Path() string {
 // Done returns a channel that is closed when the trace is finished.
 func (t *Trace) Done() <-chan struct{} { return t.done }
 
-// Stop ends this stream, as [Control.Stop] does, and reports whether it was running.
-func (t *Trace) Stop() bool {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
-	return t.c.endStream(t, endStopped, "")
-}
-
 // Verdict returns [VerdictStarted] for a trace that is running or finished, [VerdictUnfinished] if the ET could not
 // be made yet, and [VerdictConditionUnmet] or [VerdictFailed] if the trace was not kept.
 func (t *Trace) Verdict() Verdict {
@@ -110,89 +100,6 @@ const (
 
 	target = "github.com/entrace-go/entrace/control"
 )
-
-// begin makes the file of a trace that admit has allowed. Only the writer calls it.
-func (c *Control) begin(t *Trace) error {
-	r := &t.Request
-	c.mu.Lock()
-	rests := c.limitOf(t.tc).rests(r, time.Now()) // a trace may have failed since admit
-	c.mu.Unlock()
-	v, err := VerdictStarted, error(nil)
-	switch {
-	case rests:
-		v = VerdictRateLimited
-	case r.Manual && t.Mode != ModeStream && c.ending.Load():
-		v = VerdictClosed
-	}
-	if v != VerdictStarted {
-		c.forget(t)
-		c.verdicts.count(r.Trigger, v)
-		return &DeniedError{Request: *r, Verdict: v, Trace: t.Name}
-	}
-	name := c.dir.NewName(t.StartTime, t.Name, r.Manual)
-	t.ID, t.path = strings.TrimSuffix(name, tracename.ET), filepath.Join(c.dir.Dir(), name)
-	if t.Mode == ModeStream {
-		err = c.beginStream(t)
-		if err != nil {
-			v = VerdictFailed
-		}
-	} else {
-		v, err = c.snapshot(t)
-	}
-	c.verdicts.count(r.Trigger, v)
-	if t.Mode != ModeStream || v != VerdictStarted { // a stream that has begun continues
-		c.conclude(t, v, err)
-	}
-	if v != VerdictStarted && v != VerdictUnfinished {
-		c.forget(t)
-		return &DeniedError{Request: *r, Verdict: v, Trace: t.Name, Err: err}
-	}
-	return nil
-}
-
-// forget is called if t could not be made. It removes t from the running streams, and its span from the watchdog.
-func (c *Control) forget(t *Trace) {
-	c.mu.Lock()
-	c.running = slices.DeleteFunc(c.running, func(other *Trace) bool { return other == t })
-	c.mu.Unlock()
-	if t.Request.Trigger == TriggerWatchdog {
-		c.watchdog.forget(t.Request.Span)
-	}
-}
-
-// conclude counts a trace that has ended, reports its error and calls OnTrace.
-func (c *Control) conclude(t *Trace, v Verdict, err error) {
-	c.mu.Lock()
-	switch v {
-	case VerdictStarted:
-		c.account.Kept++
-	case VerdictUnfinished:
-		c.account.Unfinished++
-	case VerdictFailed:
-		c.account.Lost++
-	}
-	l := c.limitOf(t.tc)
-	if err == nil {
-		l.fails = 0
-	} else {
-		l.failed(time.Now())
-	}
-	c.mu.Unlock()
-	if err != nil {
-		c.report(fmt.Errorf("trace %s: %w", t.Name, err))
-	}
-	t.rec, t.size = nil, nil // free the journal even if the application keeps t
-	t.stream.Store(nil)
-	t.finish(v, err)
-	c.callOnTrace(t)
-}
-
-// callOnTrace calls OnTrace with a trace that is finished.
-func (c *Control) callOnTrace(t *Trace) {
-	if c.o.OnTrace != nil {
-		c.callbacks.offer(func() { c.o.OnTrace(t) })
-	}
-}
 
 // head returns the first entry of the trace, which describes the trace.
 func (t *Trace) head() *format.TraceEntry {
@@ -297,13 +204,4 @@ func (t *Trace) discard() error {
 	_ = t.rec.Close(traces.Ended) // because the context has ended, Close leaves the IET and returns an error
 	err := os.Remove(stream)
 	return errors.Join(osfile.Ignore(err, os.ErrNotExist), osfile.Ignore(os.Remove(stream+tracename.Journal), os.ErrNotExist))
-}
-
-// A sizeTee is a recorder.Tee that counts the bytes of a stream. When the count reaches most, it calls full, only
-// once.
-type sizeTee struct {
-	most int64
-	full func()
-	size atomic.Int64
-	told bool
 }

@@ -2,10 +2,13 @@ package control
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/entrace-go/entrace/internal/write/safecall"
 )
+
+var errClosed = errors.New("control: shut down")
 
 // A worker runs functions one after the other on its own goroutine. The functions may panic or end their
 // goroutine, because they call code of other packages.
