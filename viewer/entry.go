@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"github.com/entrace-go/entrace/internal/read/columns"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/read/columns"
+
 	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/read/interest"
@@ -18,46 +18,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// An attribute is an attribute of an entry, in the form that the page receives.
-type attribute struct {
-	Name  string `json:"name"`
-	Kind  string `json:"kind"`
-	Value string `json:"value"`
-	Size  int    `json:"size,omitempty"` // the full size in bytes, if Value is cut
-	// Literal is the value in the syntax of queries if Value is not in that syntax, such as 0.0000001 for 1e-07. It
-	// is empty if queries cannot express the value.
-	Literal *string `json:"literal,omitempty"`
-}
-
 // cutSize is the largest number of bytes of a value in an answer, unless the request has the parameter all.
 const cutSize = 16 << 10
-
-func attributesOf(list []format.Attribute, most int) []attribute {
-	out := make([]attribute, 0, len(list))
-	for _, a := range list {
-		x := attribute{Name: a.Name, Kind: a.Value.Kind().String(), Value: a.Value.String()}
-		if a.Value.Kind() != format.KindString {
-			if text := query.ValueOf(a.Value).Literal(); text != x.Value && len(text) <= most {
-				x.Literal = &text
-			}
-		}
-		if len(x.Value) > most {
-			x.Size = len(x.Value)
-			x.Value = cut(x.Value, most)
-		}
-		out = append(out, x)
-	}
-	return out
-}
-
-// cut returns the first bytes of a text.
-func cut(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }
-
-// A place is a row and its name.
-type place struct {
-	Row  view.Row `json:"row"`
-	Name string   `json:"name"`
-}
 
 // A linked is a link of a span.
 type linked struct {
@@ -324,18 +286,6 @@ func (d *details) addLink(v *view.View, r view.Row, most int) error {
 	}
 	d.Links = append(d.Links, l)
 	return nil
-}
-
-// path returns the shown rows above r, from the top.
-func (s *state) path(r view.Row) []place {
-	path := []place{}
-	for r = s.v.Parent(r); r != 0; r = s.v.Parent(r) {
-		if isShown(s.v, r) {
-			path = append(path, place{r, preview(s.v.Name(r))})
-		}
-	}
-	slices.Reverse(path)
-	return path
 }
 
 // A record is a log record below a row.

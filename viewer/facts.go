@@ -9,9 +9,23 @@ import (
 	"sync"
 
 	"github.com/entrace-go/entrace/internal/analyze"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/view"
 )
+
+// isShown reports whether a row has a line in the tree. Hits, errors and the time axis count only shown rows. If a row
+// has no line, for example a resource, the rows below it are shown in its place. A link is shown with its span. The
+// last entry of a recorder has no line, because it only says that the file is complete.
+func isShown(v *view.View, r view.Row) bool {
+	switch v.Role(r) {
+	case view.RoleSpan, view.RoleEvent, view.RoleLog, view.RoleOther:
+		return true
+	case view.RoleRecorder:
+		return v.Name(r) != mapping.NameEnd && v.Name(r) != mapping.NameRecovered
+	}
+	return false
+}
 
 // The facts of a view are computed when they are first needed, and then kept.
 type facts struct {
@@ -66,17 +80,6 @@ type extent struct {
 	timed    bool  // some row has a time
 	spans    bool  // some row is a span
 	newest   int   // the number of the file that has the last time
-}
-
-// extent returns the extent of the shown rows at and below root. If the window is set, from and to are its times.
-func (s *state) extent(root view.Row, w window) extent {
-	if w.isSet {
-		return extent{from: w.from, to: w.to}
-	}
-	if root == 0 {
-		return s.whole()
-	}
-	return extentOf(s.v, analyze.Subtree(s.v, root))
 }
 
 func extentOf(v *view.View, rows iter.Seq[view.Row]) extent {

@@ -174,14 +174,6 @@ func (q *request) complete(ctx context.Context) (any, error) {
 	return map[string]any{"from": from, "items": items}, nil
 }
 
-// title returns a short text for a row: the message of a log record, or the name of another row.
-func (s *state) title(r view.Row) string {
-	if m, ok := s.v.Message(r); ok && s.v.Role(r) == view.RoleLog {
-		return m
-	}
-	return s.v.Name(r)
-}
-
 // folded answers with the numbers of hits below rows. The parameter "rows" lists the rows, as in 7,9.
 func (q *request) folded(ctx context.Context) (any, error) {
 	f, err := q.selected(ctx, q.Get("q"))

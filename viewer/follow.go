@@ -76,13 +76,6 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A pin keeps a state for pages that are paused.
-type pin struct {
-	state *state
-	users int
-	gone  *time.Timer // runs when there are no users
-}
-
 // pinAfter is how long a pin without users is kept. A user whose connection broke may come back.
 const pinAfter = 10 * time.Second
 
@@ -119,17 +112,6 @@ func (h *Handler) unpin(name string) {
 			delete(h.pins, name)
 		}
 	})
-}
-
-// pinned returns the state that the pin with the given name keeps. If there is no such pin, it returns the current
-// state.
-func (h *Handler) pinned(name string) *state {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if p := h.pins[name]; p != nil {
-		return p.state
-	}
-	return h.state
 }
 
 // restAfter is the time after the last request at which the results of requests are dropped.

@@ -7,25 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
-	"github.com/entrace-go/entrace/internal/core/mapping"
-	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
-
-// isShown reports whether a row has a line in the tree. Hits, errors and the time axis count only shown rows. If a row
-// has no line, for example a resource, the rows below it are shown in its place. A link is shown with its span. The
-// last entry of a recorder has no line, because it only says that the file is complete.
-func isShown(v *view.View, r view.Row) bool {
-	switch v.Role(r) {
-	case view.RoleSpan, view.RoleEvent, view.RoleLog, view.RoleOther:
-		return true
-	case view.RoleRecorder:
-		return v.Name(r) != mapping.NameEnd && v.Name(r) != mapping.NameRecovered
-	}
-	return false
-}
 
 // A form describes which rows of the tree can be visible, and which levels are open.
 type form struct {
@@ -143,6 +127,24 @@ func (l *layout) toggle(ctx context.Context, v *view.View, toggled []view.Row) (
 	return out, nil
 }
 
+// depth returns the number of shown rows above a row, up to and including root. It stops at the first row whose
+// depth is in known.
+func depth(v *view.View, r, root view.Row, known map[view.Row]int) (n int) {
+	for r != root {
+		r = v.Parent(r)
+		if r == 0 {
+			break
+		}
+		if d, ok := known[r]; ok {
+			return n + d + 1
+		}
+		if isShown(v, r) {
+			n++
+		}
+	}
+	return n
+}
+
 // show adds the visible rows at and below a row. The argument above is the number of visible rows above
 // the row. For each outermost row that the layout omits, show calls omitted.
 func (l *layout) show(ctx context.Context, v *view.View, r view.Row, above int, omitted func(view.Row)) error {
@@ -227,58 +229,4 @@ func longer(v *view.View, rows view.Set[view.Row], least int64) view.Set[view.Ro
 		out.Add(r)
 	}
 	return out
-}
-
-// finds is the kind of cached results that found uses.
-const finds = "find"
-
-// A found holds the rows that a query selects.
-type found struct {
-	rows    view.Set[view.Row]
-	ranks   func() *rankSet // of the shown rows; computed by the first call, because many requests need only rows
-	outside func() int      // the number of selected rows outside the window
-	hints   []query.Hint
-	words   []string // the free-text words of the query
-}
-
-// A tableError says that a query computes a table, but the page needs rows.
-type tableError struct{ query string }
-
-func (e *tableError) Error() string {
-	return "the query computes a table, but the page shows rows: print the table with 'entrace stats'"
-}
-
-// found runs a query, or returns the result of an earlier run.
-func (s *state) found(ctx context.Context, text string) (*found, error) {
-	return remember(&s.results, finds, text, func() (*found, error) { return s.find(ctx, text) })
-}
-
-func (s *state) find(ctx context.Context, text string) (*found, error) {
-	q, err := query.Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	if q.MakesTable() {
-		return nil, &tableError{text}
-	}
-	r, err := q.Run(ctx, s.v, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &found{rows: r.Rows, ranks: s.shownRanks(r.Rows), outside: func() int { return 0 }, hints: r.Hints, words: q.Words()}, nil
-}
-
-// shownRanks returns a function that returns the ranks of the shown rows of a set.
-func (s *state) shownRanks(rows view.Set[view.Row]) func() *rankSet {
-	return sync.OnceValue(func() *rankSet {
-		t := s.v.Tree()
-		ranks := newRankSet(t.Len())
-		for r := range rows.All() {
-			if isShown(s.v, r) {
-				ranks.Add(t.Rank(r))
-			}
-		}
-		ranks.done()
-		return ranks
-	})
 }

@@ -64,28 +64,6 @@ func (q *request) critical(ctx context.Context) (any, error) {
 	return q.encoded(ctx, out, nil)
 }
 
-// largest returns a function that reports whether a number is one of the n largest of a list. Call it for the numbers
-// in the order of the list: if several numbers are equal, it prefers the earlier ones.
-func largest[T any, N int64 | float64](list []T, n int, number func(x *T) N) func(x N) bool {
-	if len(list) <= n {
-		return func(N) bool { return true }
-	}
-	numbers := make([]N, len(list))
-	for i := range list {
-		numbers[i] = -number(&list[i])
-	}
-	slices.Sort(numbers)
-	least := -numbers[n-1]
-	larger, _ := slices.BinarySearch(numbers, -least)
-	equal := n - larger
-	return func(x N) bool {
-		if x == least {
-			equal--
-		}
-		return x > least || x == least && equal >= 0
-	}
-}
-
 func durationOf(x *analyze.Step) int64 { return x.Duration }
 
 // pathAnswer returns the critical path of a span. The func number returns the row number that the answer contains

@@ -195,24 +195,6 @@ func (s *state) hits(ctx context.Context, text string, rows []view.Row) (map[vie
 	return hits, nil
 }
 
-// depth returns the number of shown rows above a row, up to and including root. It stops at the first row whose
-// depth is in known.
-func depth(v *view.View, r, root view.Row, known map[view.Row]int) (n int) {
-	for r != root {
-		r = v.Parent(r)
-		if r == 0 {
-			break
-		}
-		if d, ok := known[r]; ok {
-			return n + d + 1
-		}
-		if isShown(v, r) {
-			n++
-		}
-	}
-	return n
-}
-
 // fill opens rows from the top on until want rows are visible, and returns the rows that it opened.
 func (s *state) fill(ctx context.Context, h *shape, want int) ([]int, error) {
 	toggled := []int{}
@@ -328,31 +310,6 @@ func (s *state) parts(x *treeRow, r view.Row) []innerSpan {
 		out = append(out, x.innerSpan)
 	}
 	return out
-}
-
-// startOf returns the start of a row.
-func (s *state) startOf(r view.Row) analyze.Time {
-	if at, timed := s.v.Start(r); timed {
-		return analyze.Time(at)
-	}
-	return analyze.NoTime
-}
-
-// tookOf returns the duration of a span, or nil if it is not known. For an open span, it is the time for which the
-// span has been open at least.
-func (s *state) tookOf(r view.Row) *int64 {
-	if took, known := s.v.Lasted(r); known {
-		return new(int64(took))
-	}
-	return nil
-}
-
-// previewSize is the largest number of bytes of a text in a row.
-const previewSize = 300
-
-// preview returns the beginning of a text.
-func preview(s string) string {
-	return strings.ToValidUTF8(text.Cut(s, previewSize), "")
 }
 
 // attributesText returns the first attributes of a list as one line of text.

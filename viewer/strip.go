@@ -61,6 +61,15 @@ func (q *request) strip(ctx context.Context) (any, error) {
 	return out, nil
 }
 
+// bins returns the parameter n, the number of parts into which the answer divides a time.
+func (q *request) bins() int {
+	n := q.number("n", 1000, maxBins+1)
+	if n == 0 {
+		q.fail("parameter \"n\" must be above 0")
+	}
+	return n
+}
+
 // bin divides the time between from and to into n equal parts, and returns the number of the part that contains
 // the time at. It returns noBin if at is outside.
 func bin(at, from, to int64, n int) int {

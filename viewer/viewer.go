@@ -4,24 +4,15 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"embed"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"hash/crc32"
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/entrace-go/entrace/internal/read/columns"
-	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -94,12 +85,6 @@ type State struct {
 	Reason string `json:"-"`
 }
 
-//go:embed dist/index.html dist/app.js dist/app.css
-var dist embed.FS
-
-// assets maps the path of each file of the page to the subtype of its media type, which is text/….
-var assets = map[string]string{"": "html", "app.js": "javascript", "app.css": "css"}
-
 // A Handler serves a trace. It is safe for concurrent use.
 type Handler struct {
 	options Options
@@ -126,6 +111,13 @@ type state struct {
 	*files
 	facts
 	results
+}
+
+// A pin keeps a state for pages that are paused.
+type pin struct {
+	state *state
+	users int
+	gone  *time.Timer // runs when there are no users
 }
 
 // A Run is a recording that the page can show.
@@ -177,100 +169,15 @@ func (h *Handler) Idle() <-chan struct{} { return h.idle }
 
 func (h *Handler) view() *state { return h.pinned("") }
 
-// editorPages are the sources of an editor's own pages. With embed=1, only these pages may embed the page. No web
-// site can have such an address.
-const editorPages = "vscode-webview: vscode-file:"
-
-// ServeHTTP answers a request.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	head := w.Header()
-	ancestors := "'none'"
-	if r.URL.Query().Get("embed") == "1" {
-		ancestors = editorPages
+// pinned returns the state that the pin with the given name keeps. If there is no such pin, it returns the current
+// state.
+func (h *Handler) pinned(name string) *state {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p := h.pins[name]; p != nil {
+		return p.state
 	}
-	head.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors "+ancestors)
-	head.Set("X-Content-Type-Options", "nosniff")
-	head.Set("Referrer-Policy", "no-referrer")
-	head.Set("Cross-Origin-Resource-Policy", "same-origin")
-	head.Set("Cross-Origin-Opener-Policy", "same-origin")
-	head.Set("Cache-Control", "no-store")
-	if !h.isOurs(r) {
-		fail(w, http.StatusForbidden, "the request is for another host: open the address that 'entrace view' has printed")
-		return
-	}
-	path, ok := strings.CutPrefix(r.URL.Path, h.options.Base+"/")
-	kind, isAsset := assets[path]
-	switch {
-	case ok && isAsset:
-		if h.isRead(w, r) {
-			asset(w, r, path, kind)
-		}
-	case h.options.Authorize != nil && !h.options.Authorize(r):
-		fail(w, http.StatusUnauthorized, "the token is missing or wrong: open the address that 'entrace view' has printed")
-	case !ok:
-		fail(w, http.StatusNotFound, "not found")
-	case !h.isRead(w, r):
-	case h.view() != nil:
-		h.api(w, r, path)
-	case path == "api/meta":
-		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		_ = json.NewEncoder(w).Encode(struct {
-			Waiting string `json:"waiting"`
-			Runs    []Run  `json:"runs,omitempty"`
-		}{h.options.Waiting, h.options.Runs})
-	case path == "api/choose" && h.options.Choose != nil:
-		h.options.Choose(r.FormValue("run"), r.FormValue("against"))
-	default:
-		fail(w, http.StatusServiceUnavailable, h.options.Waiting)
-	}
-}
-
-// isOurs reports whether the headers Host and Origin of a request are names of this server. If they are not, the
-// request comes from another site, or uses the name of another site.
-func (h *Handler) isOurs(r *http.Request) bool {
-	if len(h.options.Hosts) == 0 {
-		return true
-	}
-	if !slices.Contains(h.options.Hosts, r.Host) {
-		return false
-	}
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return true
-	}
-	u, err := url.Parse(origin)
-	return err == nil && slices.Contains(h.options.Hosts, u.Host)
-}
-
-func (h *Handler) isRead(w http.ResponseWriter, r *http.Request) bool {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		return true
-	}
-	w.Header().Set("Allow", "GET, HEAD")
-	fail(w, http.StatusMethodNotAllowed, "only GET and HEAD requests are served")
-	return false
-}
-
-// asset answers with a file of the page.
-func asset(w http.ResponseWriter, r *http.Request, name, kind string) {
-	b, _ := dist.ReadFile("dist/" + cmp.Or(name, "index.html"))
-	w.Header().Set("Content-Type", "text/"+kind+"; charset=utf-8")
-	sum := sha256.Sum256(b)
-	cached(w, r, hex.EncodeToString(sum[:8]), func() { _, _ = w.Write(b) }) //nolint:gosec // a file of the page
-}
-
-// cached writes an answer, unless the client already has the answer with the given tag.
-func cached(w http.ResponseWriter, r *http.Request, tag string, write func()) {
-	tag = strconv.Quote(tag)
-	w.Header().Set("ETag", tag)
-	w.Header().Set("Cache-Control", "private, no-cache")
-	if r.Header.Get("If-None-Match") == tag {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	if r.Method != http.MethodHead {
-		write()
-	}
+	return h.state
 }
 
 // A problem is an error with the HTTP status and the text for the client.
@@ -282,139 +189,6 @@ type problem struct {
 func (p *problem) Error() string { return p.text }
 
 func badRequest(text string) error { return &problem{status: http.StatusBadRequest, text: text} }
-
-// A question is a func that answers requests for a path.
-type question func(q *request, ctx context.Context) (any, error)
-
-// handlers has the question of each path.
-var handlers = map[string]question{
-	"api/choice":   (*request).choice,
-	"api/complete": (*request).complete,
-	"api/critical": (*request).critical,
-	"api/entry":    (*request).entry,
-	"api/explain":  (*request).explain,
-	"api/facets":   (*request).facets,
-	"api/find":     (*request).hit,
-	"api/flame":    (*request).flame,
-	"api/heat":     (*request).heat,
-	"api/lanes":    (*request).lanes,
-	"api/logs":     (*request).records,
-	"api/meta":     (*request).meta,
-	"api/row":      (*request).rowOf,
-	"api/rows":     (*request).rows,
-	"api/runtime":  (*request).runtime,
-	"api/save":     (*request).save,
-	"api/folded":   (*request).folded,
-	"api/states":   (*request).stateStrips,
-	"api/strip":    (*request).strip,
-	"api/table":    (*request).table,
-	"api/talk":     (*request).talk,
-	"api/top":      (*request).top,
-	"api/waited":   (*request).waitedFor,
-	"api/waits":    (*request).waits,
-	"api/way":      (*request).way,
-	"api/why":      (*request).why,
-}
-
-// api answers a request for data of the trace.
-func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
-	if path == "api/events" {
-		h.events(w, r)
-		return
-	}
-	answer := handlers[path]
-	if answer == nil {
-		fail(w, http.StatusNotFound, "not found")
-		return
-	}
-	values, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		fail(w, http.StatusBadRequest, "the query part of the address cannot be read")
-		return
-	}
-	s := h.pinned(values.Get("pin"))
-	tag := fmt.Sprintf("%s-%d-%d-%x", h.nonce, s.generation, s.entries(), crc32.ChecksumIEEE([]byte(r.URL.RawQuery)))
-	if path == "api/meta" { // the answer also depends on facts that are not entries, for example that the program was killed
-		all, states := h.states(s.v)
-		b, _ := json.Marshal([]any{all, states, h.notices()}) //nolint:errchkjson // of texts
-		tag += fmt.Sprintf("-%x", crc32.ChecksumIEEE(b))
-	}
-	if r.Header.Get("If-None-Match") == strconv.Quote(tag) {
-		cached(w, r, tag, nil)
-		return
-	}
-	a, s, err := h.answer(r.Context(), s, answer, values) // a value that becomes JSON, bytes, or a func that writes bytes
-	if err != nil {
-		h.failed(w, r, s, err)
-		return
-	}
-	cached(w, r, tag, func() {
-		w.Header().Set("Content-Type", "application/octet-stream")
-		switch x := a.(type) {
-		case []byte:
-			_, _ = w.Write(x)
-		case func(io.Writer) error:
-			if x(w) != nil {
-				panic(http.ErrAbortHandler) // the client must notice that the answer is incomplete
-			}
-		default:
-			w.Header().Set("Content-Type", "application/json; charset=utf-8")
-			_ = json.NewEncoder(w).Encode(a)
-		}
-	})
-}
-
-// answer answers a question about a state, or about the state with corrected clocks if the question asks for that. It
-// returns the state to which the answer belongs.
-func (h *Handler) answer(ctx context.Context, s *state, to question, values url.Values) (any, *state, error) {
-	defer h.restLater()
-	err := s.intact()
-	if err == nil && h.options.Correct != nil && values.Get("clock") == "auto" {
-		s, err = h.correct(ctx, s)
-	}
-	if err != nil {
-		return nil, s, err
-	}
-	a, err := to(&request{state: s, Values: values, handler: h}, ctx)
-	return a, s, err
-}
-
-// A failure is an error in the form that the client receives.
-type failure struct {
-	Error   string `json:"error"`
-	Pos     *int   `json:"pos,omitempty"` // the position of the error in the query, in bytes
-	Hint    string `json:"hint,omitempty"`
-	Try     string `json:"try,omitempty"`     // a query that the user may have meant
-	Command string `json:"command,omitempty"` // a command for something that the page cannot do
-}
-
-func (h *Handler) failed(w http.ResponseWriter, r *http.Request, s *state, err error) {
-	if r.Context().Err() != nil {
-		return // the client has gone
-	}
-	f, status := failure{Error: err.Error()}, http.StatusInternalServerError
-	if p, ok := errors.AsType[*problem](err); ok {
-		status = p.status
-	}
-	if q, ok := errors.AsType[*query.Error](err); ok {
-		status = http.StatusUnprocessableEntity
-		f = failure{Error: q.Text, Pos: &q.Pos, Hint: q.Hint, Try: q.Try}
-	}
-	if t, ok := errors.AsType[*tableError](err); ok {
-		status, f.Command = http.StatusUnprocessableEntity, h.command(s, "stats", "-q", t.query)
-	}
-	writeFailure(w, status, f)
-}
-
-func fail(w http.ResponseWriter, status int, text string) {
-	writeFailure(w, status, failure{Error: text})
-}
-
-func writeFailure(w http.ResponseWriter, status int, f failure) {
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(f)
-}
 
 // A request holds the parameters of a request and the state from which it is answered.
 type request struct {
@@ -439,15 +213,6 @@ func (q *request) number(name string, missing, limit int) int {
 	if err != nil || n < 0 || n >= limit {
 		q.fail("parameter " + name + " must be a number from 0 to " + strconv.Itoa(limit-1))
 		return 0
-	}
-	return n
-}
-
-// bins returns the parameter n, the number of parts into which the answer divides a time.
-func (q *request) bins() int {
-	n := q.number("n", 1000, maxBins+1)
-	if n == 0 {
-		q.fail("parameter \"n\" must be above 0")
 	}
 	return n
 }

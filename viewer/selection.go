@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -52,6 +54,17 @@ func (w window) options() *query.Options {
 	return &query.Options{From: time.Unix(0, w.from), To: time.Unix(0, w.to)}
 }
 
+// extent returns the extent of the shown rows at and below root. If the window is set, from and to are its times.
+func (s *state) extent(root view.Row, w window) extent {
+	if w.isSet {
+		return extent{from: w.from, to: w.to}
+	}
+	if root == 0 {
+		return s.whole()
+	}
+	return extentOf(s.v, analyze.Subtree(s.v, root))
+}
+
 // inside returns the rows that overlap a window.
 func (s *state) inside(ctx context.Context, w window) (view.Set[view.Row], error) {
 	return remember(&s.results, "inside", fmt.Sprint(w), func() (view.Set[view.Row], error) {
@@ -77,6 +90,60 @@ func (s *state) ranksIn(ctx context.Context, ranks *rankSet, w window) (*rankSet
 	}
 	out.done()
 	return out, nil
+}
+
+// finds is the kind of cached results that found uses.
+const finds = "find"
+
+// A found holds the rows that a query selects.
+type found struct {
+	rows    view.Set[view.Row]
+	ranks   func() *rankSet // of the shown rows; computed by the first call, because many requests need only rows
+	outside func() int      // the number of selected rows outside the window
+	hints   []query.Hint
+	words   []string // the free-text words of the query
+}
+
+// A tableError says that a query computes a table, but the page needs rows.
+type tableError struct{ query string }
+
+func (e *tableError) Error() string {
+	return "the query computes a table, but the page shows rows: print the table with 'entrace stats'"
+}
+
+// found runs a query, or returns the result of an earlier run.
+func (s *state) found(ctx context.Context, text string) (*found, error) {
+	return remember(&s.results, finds, text, func() (*found, error) { return s.find(ctx, text) })
+}
+
+func (s *state) find(ctx context.Context, text string) (*found, error) {
+	q, err := query.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if q.MakesTable() {
+		return nil, &tableError{text}
+	}
+	r, err := q.Run(ctx, s.v, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &found{rows: r.Rows, ranks: s.shownRanks(r.Rows), outside: func() int { return 0 }, hints: r.Hints, words: q.Words()}, nil
+}
+
+// shownRanks returns a function that returns the ranks of the shown rows of a set.
+func (s *state) shownRanks(rows view.Set[view.Row]) func() *rankSet {
+	return sync.OnceValue(func() *rankSet {
+		t := s.v.Tree()
+		ranks := newRankSet(t.Len())
+		for r := range rows.All() {
+			if isShown(s.v, r) {
+				ranks.Add(t.Rank(r))
+			}
+		}
+		ranks.done()
+		return ranks
+	})
 }
 
 // foundIn returns the rows that a query selects in a window.
