@@ -71,7 +71,9 @@
 //	OTEL_EXPORTER_ENTRACE_CONTROL_ON_SLOW     WithControl             off
 //	    a span that took longer than this makes the flight recorder write a file
 //	OTEL_EXPORTER_ENTRACE_CONTROL_ON_HANG     WithControl             off
-//	    a span that is open for longer than this makes the flight recorder write a file
+//	    a span that is open for longer than this makes the flight recorder write a file,
+//	    even if it is meant to last, such as a stream of events. A configuration file can
+//	    name the spans
 //	OTEL_EXPORTER_ENTRACE_CRASH_LABELS        –                       on
 //	    on: with a flight recorder, Setup adds tracebacklabels=1 to GODEBUG, so that the
 //	    text of a crash names the spans of goroutines. Child processes inherit GODEBUG.

@@ -73,7 +73,8 @@ const (
 	// WithControl | `off` | a span that took longer than this makes the flight recorder write a file.
 	envOnSlow = envControl + "_ON_SLOW"
 
-	// WithControl | `off` | a span that is open for longer than this makes the flight recorder write a file.
+	// WithControl | `off` | a span that is open for longer than this makes the flight recorder write a file,
+	// even if it is meant to last, such as a stream of events. A configuration file can name the spans.
 	envOnHang = envControl + "_ON_HANG"
 
 	// – | `on` | `on`: with a flight recorder, Setup adds `tracebacklabels=1` to `GODEBUG`, so that the text of a

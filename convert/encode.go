@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/entrace-go/entrace/internal/read/columns"
 	"io"
 	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/entrace-go/entrace/internal/read/columns"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/entrybytes"

@@ -5,8 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/entrace-go/entrace/internal/read/columns"
 	"slices"
+
+	"github.com/entrace-go/entrace/internal/read/columns"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/entrybytes"

@@ -1,5 +1,5 @@
-// Package format, whose API may change until v0.2, reads, writes and checks traces in the two file formats of ENTRACE,
-// a Rust project. An IET is a stream to which a program can easily append. An ET has a table of offsets
+// Package format reads, writes and checks traces in the two file formats of ENTRACE, a Rust project; its API may change
+// until v0.2. An IET is a stream to which a program can easily append. An ET has a table of offsets
 // and the tree in front of the same bytes, and is designed for memory mapping.
 //
 // # Writing

@@ -1,4 +1,4 @@
-// Package query, whose API may change until v0.2, selects rows of a view and computes tables from them.
+// Package query selects rows of a view and computes tables from them; its API may change until v0.2.
 // docs/query.md describes the language of queries. It resembles TraceQL, but works on whole files.
 //
 //	q, err := query.Parse(`{ name = "GET /cart" } >> { span:failed }`)

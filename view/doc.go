@@ -1,5 +1,5 @@
-// Package view, whose API may change until v0.2, provides a logical view of one or several trace files: spans, log
-// records and the tree that they form, in columns in memory.
+// Package view provides a logical view of one or several trace files: spans, log records and the tree that they form,
+// in columns in memory; its API may change until v0.2.
 //
 //	f, err := format.Open("app.et", nil)
 //	…

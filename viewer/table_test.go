@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/entrace-go/entrace/internal/read/columns"
 	"math"
 	"net/http"
 	"net/url"
@@ -16,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/read/columns"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"

@@ -1,10 +1,11 @@
 package analyze
 
 import (
-	"github.com/entrace-go/entrace/internal/read/columns"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/read/columns"
 
 	"github.com/entrace-go/entrace/view"
 )

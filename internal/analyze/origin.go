@@ -3,9 +3,10 @@ package analyze
 import (
 	"cmp"
 	"fmt"
-	"github.com/entrace-go/entrace/internal/read/columns"
 	"slices"
 	"strings"
+
+	"github.com/entrace-go/entrace/internal/read/columns"
 
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"

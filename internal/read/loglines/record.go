@@ -86,6 +86,9 @@ func (p *Parser) means(m *meaning, v *otel.Any) (ok bool) {
 		l.Body = *v
 		r.tracing = r.tracing || m.name == tracingFields+"message"
 	case aLine:
+		if _, err := strconv.Atoi(text); err == nil {
+			return false // the number of a line
+		}
 		r.line = text
 	case aLogger:
 		l.Scope.Name = strings.TrimSuffix(text, ":")
