@@ -230,9 +230,9 @@ func (w *workload) add(ctx context.Context, run query.Run, now, others, within b
 		rank = end
 	}
 	roots = slices.DeleteFunc(roots, func(r view.Row) bool { return !chosen.Has(r) && (!others || !names[operationOf(v, r)]) })
-	// The span of a whole command is no request, unless there is nothing else. If the program serves requests, a
-	// client span without a parent is no request either: for example, a query that the program makes when it starts.
-	roots = without(roots, func(r view.Row) bool { return v.Service(r) == mapping.RunService })
+	// The span of a whole command is no request. If the program serves requests, a client span without a parent is no
+	// request either: for example, a query that the program makes when it starts.
+	roots = slices.DeleteFunc(roots, func(r view.Row) bool { return v.Service(r) == mapping.RunService })
 	kindOf := func(r view.Row) string { return v.Flags(r).Kind() }
 	if w.rules.alike && slices.ContainsFunc(roots, func(r view.Row) bool { return kindOf(r) == "server" || kindOf(r) == "consumer" }) {
 		roots = without(roots, func(r view.Row) bool { return kindOf(r) == "client" })

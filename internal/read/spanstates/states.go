@@ -372,9 +372,6 @@ func (s *States) Unknown() string {
 	return "the file has no execution trace, so it is not known what its spans did: record one with OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE=1"
 }
 
-// Joined returns the number of spans that were found in execution traces.
-func (s *States) Joined() int { return len(s.joined) }
-
 // Traces returns the execution traces, in the order of their rows.
 func (s *States) Traces() []ExecTrace { return s.traces }
 
