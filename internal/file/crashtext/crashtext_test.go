@@ -8,6 +8,7 @@ import (
 
 func TestTextReason(t *testing.T) {
 	for text, want := range map[string]string{
+		"panic: a [recovered, repanicked]\n\ngoroutine 1 [running]:": "panic: a",
 		"":                             "",
 		"panic: boom\n\ngoroutine 1 …": "panic: boom",
 		"panic: boom\n\tpanic: again\n\ngoroutine 1 [running]:\nmain.main.func1()\n\t/shop/main.go:5 +0x1\npanic({0x1?, 0x2?})\n\t/go/src/runtime/panic.go:770 +0x1\nsync.(*Once).Do(0x1)\n\t/go/src/sync/once.go:7\nmain.work(...)\n\t/shop/main.go:9":              "panic: boom, at main.work main.go:9",

@@ -16,7 +16,9 @@ func Reason(text string) string {
 		if namesGoroutine(text) {
 			place = placeIn(rest)
 		}
-		return strings.TrimSuffix(first, place) + place // Read has added the reason to a text that began with a stack
+		// Read has added the reason to a text that began with a stack. OpenTelemetry's span.End recovers a panic, and panics
+		// again with its value.
+		return strings.TrimSuffix(strings.TrimSuffix(first, place), " [recovered, repanicked]") + place
 	}
 	stacks := strings.Split(text, "\n\n")
 	var what string
