@@ -159,6 +159,14 @@ func open(ctx context.Context, c *console, names []string, o *inputFlags) (*conv
 			c.say("clocks seem to be wrong: %s; --clock auto corrects them", text)
 		}
 	}
+	for _, name := range names {
+		rings, _ := filepath.Glob(filepath.Join(name, "*.ring")) // none if name is a file
+		for _, ring := range rings {
+			if died, err := knownRing(ring); died {
+				c.say("%s", err)
+			}
+		}
+	}
 	if t == nil {
 		if len(names) == 1 && names[0] != "-" {
 			err = known(names[0], err)
@@ -167,14 +175,6 @@ func open(ctx context.Context, c *console, names []string, o *inputFlags) (*conv
 	}
 	if v := t.View(); v != nil && v.Copies() > 0 {
 		c.say("%s in several files, shown once", count(v.Copies(), "row is", "rows are"))
-	}
-	for _, name := range names {
-		rings, _ := filepath.Glob(filepath.Join(name, "*.ring")) // none if name is a file
-		for _, ring := range rings {
-			if died, err := knownRing(ring); died {
-				c.say("%s", err)
-			}
-		}
 	}
 	for _, text := range t.LeftOut() {
 		c.say("%s", text)

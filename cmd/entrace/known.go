@@ -15,22 +15,11 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// known explains two errors. For [convert.ErrNoTrace], it says how to read the ring in the folder, or adds the name of
-// another folder that has a trace. For
+// known explains two errors. To [convert.ErrNoTrace], it adds the name of another folder that has a trace. For
 // [format.ErrNotEntrace], it returns an error that names the kind of the file, if it recognizes the kind. It
 // returns other errors unchanged.
 func known(name string, err error) error {
-	rings := []string{name}
-	noTrace := errors.Is(err, convert.ErrNoTrace)
-	if noTrace {
-		rings, _ = filepath.Glob(filepath.Join(name, "*.ring"))
-	}
-	for _, name := range rings {
-		if _, ring := knownRing(name); ring != nil {
-			return ring
-		}
-	}
-	if noTrace {
+	if errors.Is(err, convert.ErrNoTrace) {
 		return fmt.Errorf("%w%s", err, otherFolder(name))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -38,6 +27,9 @@ func known(name string, err error) error {
 	}
 	if !errors.Is(err, format.ErrNotEntrace) {
 		return err
+	}
+	if _, ring := knownRing(name); ring != nil {
+		return ring
 	}
 	switch kind, _, unknown, ferr := convert.FormatOf(name); {
 	case ferr != nil:
